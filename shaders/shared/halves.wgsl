@@ -1,0 +1,20 @@
+// Reads of weights stored as f32 (0), f16 (1) or bf16 (2); the two-byte kinds two to a word, low
+// half first. The kernel declares const W_KIND.
+fn unpack(word: u32, i: u32) -> f32 {
+    if (W_KIND == 0u) {
+        return bitcast<f32>(word);
+    }
+    if (W_KIND == 1u) {
+        let both = unpack2x16float(word);
+        return select(both.x, both.y, (i & 1u) == 1u);
+    }
+    return bitcast<f32>(select(word << 16u, word & 0xffff0000u, (i & 1u) == 1u));
+}
+
+// The word that holds element i.
+fn word_of(i: u32) -> u32 {
+    if (W_KIND == 0u) {
+        return i;
+    }
+    return i >> 1u;
+}
