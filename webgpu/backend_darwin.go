@@ -1,0 +1,5 @@
+package webgpu
+
+import _ "github.com/gogpu/wgpu/hal/metal"
+
+var built = map[string]bool{"metal": true}

@@ -1,0 +1,414 @@
+package webgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unsafe"
+
+	"github.com/gogpu/gputypes"
+	"github.com/gogpu/wgpu"
+
+	"shellgame/shaders"
+)
+
+// uniformStride is the distance between two uniforms in one buffer: WebGPU's default
+// minUniformBufferOffsetAlignment.
+const uniformStride = 256
+
+// gpuDevice plays recordings through gogpu/wgpu, natively and in the browser. What differs
+// between the two is behind watch.
+type gpuDevice struct {
+	instance *wgpu.Instance
+	adapter  *wgpu.Adapter
+	dev      *wgpu.Device
+	queue    *wgpu.Queue
+	info     Info
+	watch    *watch
+	counts   Counts
+
+	pipelines map[string]*gpuPipeline
+	stamp     *gpuBuffer // holds the counter of the latest play
+}
+
+type gpuPipeline struct {
+	layout   *wgpu.BindGroupLayout
+	pipeline *wgpu.ComputePipeline
+}
+
+type gpuBuffer struct {
+	label string
+	size  int
+	buf   *wgpu.Buffer
+}
+
+func (b *gpuBuffer) Label() string { return b.label }
+func (b *gpuBuffer) Size() int     { return b.size }
+func (b *gpuBuffer) Release()      { b.buf.Release() }
+
+// OpenGPU opens the GPU: in a page what navigator.gpu gives, natively the first adapter of the
+// wanted kind (vulkan, metal, dx12, or empty for this system's own). Without one the error wraps
+// ErrNoAdapter.
+func OpenGPU(ctx context.Context, kind string) (Device, error) {
+	w, backends, err := newWatch(kind)
+	if err != nil {
+		return nil, err
+	}
+	type opened struct {
+		d   *gpuDevice
+		err error
+	}
+	// Neither request takes a context, and a browser's may never settle.
+	done := make(chan opened, 1)
+	go func() {
+		d, err := open(w, backends)
+		done <- opened{d, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, o.err
+		}
+		return o.d, nil
+	case <-ctx.Done():
+		return nil, fmt.Errorf("webgpu: asking for an adapter: no answer in time: %w", errors.Join(ErrNoAdapter, ctx.Err()))
+	}
+}
+
+func open(w *watch, backends wgpu.Backends) (*gpuDevice, error) {
+	instance, err := wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: backends})
+	if err != nil {
+		return nil, fmt.Errorf("webgpu: %v: %w", err, ErrNoAdapter)
+	}
+	adapter, err := instance.RequestAdapter(&wgpu.RequestAdapterOptions{PowerPreference: wgpu.PowerPreferenceHighPerformance})
+	if err != nil {
+		instance.Release()
+		return nil, fmt.Errorf("webgpu: asking for an adapter: %v: %w", err, ErrNoAdapter)
+	}
+	info, err := w.adapterInfo(adapter)
+	if err != nil {
+		instance.Release()
+		return nil, err
+	}
+	dev, err := adapter.RequestDevice(w.deviceDescriptor(adapter))
+	if err != nil {
+		instance.Release()
+		return nil, fmt.Errorf("webgpu: asking adapter %s for a device: %v: %w", info.Adapter, err, ErrNoAdapter)
+	}
+	limits := dev.Limits()
+	info.Limits = Limits{MaxBuffer: int(limits.MaxBufferSize), MaxBinding: int(limits.MaxStorageBufferBindingSize)}
+	d := &gpuDevice{instance: instance, adapter: adapter, dev: dev, queue: dev.Queue(), info: info, watch: w, pipelines: map[string]*gpuPipeline{}}
+	b, err := d.NewBuffer("stamp", 16)
+	if err != nil {
+		d.Close()
+		return nil, err
+	}
+	d.stamp = b.(*gpuBuffer)
+	return d, nil
+}
+
+func (d *gpuDevice) Info() Info     { return d.info }
+func (d *gpuDevice) Counts() Counts { return d.counts }
+
+func (d *gpuDevice) Close() {
+	if d.stamp != nil {
+		d.stamp.Release()
+	}
+	d.dev.Release()
+	d.adapter.Release()
+	d.instance.Release()
+	d.watch.close()
+}
+
+func (d *gpuDevice) NewBuffer(label string, size int) (Buffer, error) {
+	return d.newBuffer(label, size, wgpu.BufferUsageStorage|wgpu.BufferUsageCopyDst|wgpu.BufferUsageCopySrc)
+}
+
+func (d *gpuDevice) newBuffer(label string, size int, usage wgpu.BufferUsage) (*gpuBuffer, error) {
+	size = max((size+3)&^3, 16)
+	if size > d.info.Limits.MaxBuffer {
+		return nil, fmt.Errorf("webgpu: buffer %s of %d bytes: the device takes at most %d: %w", label, size, d.info.Limits.MaxBuffer, ErrOutOfMemory)
+	}
+	buf, err := d.dev.CreateBuffer(&wgpu.BufferDescriptor{Label: label, Size: uint64(size), Usage: usage})
+	if err != nil {
+		return nil, d.wrap("buffer "+label, err)
+	}
+	d.counts.Buffers++
+	return &gpuBuffer{label, size, buf}, nil
+}
+
+func (d *gpuDevice) Write(b Buffer, offset int, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := checkWrite(b, offset, data); err != nil {
+		return err
+	}
+	if err := d.queue.WriteBuffer(b.(*gpuBuffer).buf, uint64(offset), data); err != nil {
+		return d.wrap("write to "+b.Label(), err)
+	}
+	return nil
+}
+
+// wrap turns an error of the GPU layer into one of ours, told apart by its sentinel.
+func (d *gpuDevice) wrap(what string, err error) error {
+	if lost := d.watch.lost(); lost != "" {
+		return fmt.Errorf("webgpu: %s: %s: %w", what, lost, ErrDeviceLost)
+	}
+	s := strings.ToLower(err.Error())
+	switch {
+	case errors.Is(err, wgpu.ErrDeviceLost), strings.Contains(s, "device lost"), strings.Contains(s, "device is lost"), strings.Contains(s, "device was lost"):
+		return fmt.Errorf("webgpu: %s: %v: %w", what, err, ErrDeviceLost)
+	case errors.Is(err, wgpu.ErrOutOfMemory), strings.Contains(s, "out of memory"), strings.Contains(s, "out-of-memory"):
+		return fmt.Errorf("webgpu: %s: %v: %w", what, err, ErrOutOfMemory)
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("webgpu: %s: %w", what, err)
+	}
+	return fmt.Errorf("webgpu: %s: %v: %w", what, err, ErrGPU)
+}
+
+// pipelineFor compiles a kernel's variant, once a device.
+func (d *gpuDevice) pipelineFor(k *shaders.Kernel, c shaders.C) (*gpuPipeline, error) {
+	name := k.Variant(c)
+	if p := d.pipelines[name]; p != nil {
+		return p, nil
+	}
+	src, err := k.Source(c)
+	if err != nil {
+		return nil, err
+	}
+	entries := []wgpu.BindGroupLayoutEntry{
+		{Binding: 0, Visibility: wgpu.ShaderStageCompute, Buffer: &gputypes.BufferBindingLayout{Type: gputypes.BufferBindingTypeUniform}},
+		{Binding: 1, Visibility: wgpu.ShaderStageCompute, Buffer: &gputypes.BufferBindingLayout{Type: gputypes.BufferBindingTypeUniform}},
+	}
+	for i, s := range k.Slots {
+		t := gputypes.BufferBindingTypeStorage
+		if s.Access == shaders.Read {
+			t = gputypes.BufferBindingTypeReadOnlyStorage
+		}
+		entries = append(entries, wgpu.BindGroupLayoutEntry{Binding: uint32(2 + i), Visibility: wgpu.ShaderStageCompute, Buffer: &gputypes.BufferBindingLayout{Type: t}})
+	}
+	module, err := d.dev.CreateShaderModule(&wgpu.ShaderModuleDescriptor{Label: name, WGSL: src})
+	if err != nil {
+		return nil, d.wrap("shader "+name, err)
+	}
+	defer module.Release()
+	layout, err := d.dev.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: name, Entries: entries})
+	if err != nil {
+		return nil, d.wrap("bindings of "+name, err)
+	}
+	pl, err := d.dev.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: name, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
+	if err != nil {
+		return nil, d.wrap("bindings of "+name, err)
+	}
+	defer pl.Release()
+	pipe, err := d.dev.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{Label: name, Layout: pl, Module: module, EntryPoint: "main"})
+	if err != nil {
+		return nil, d.wrap("pipeline "+name, err)
+	}
+	d.counts.Pipelines++
+	p := &gpuPipeline{layout, pipe}
+	d.pipelines[name] = p
+	return p, nil
+}
+
+type gpuOp struct {
+	*Op
+	args     shaders.Args
+	pipeline *wgpu.ComputePipeline
+	group    *wgpu.BindGroup
+}
+
+type gpuProgram struct {
+	d       *gpuDevice
+	r       *Recording
+	ops     []gpuOp
+	uniform *gpuBuffer // the step, then a slice for every dispatch's parameters
+	staging *gpuBuffer // what is read back, then the stamp
+	out     []byte
+	counter uint32
+	stepped []byte // the step's bytes, reused
+}
+
+func (d *gpuDevice) Prepare(ctx context.Context, r *Recording) (Program, error) {
+	if r.err != nil {
+		return nil, r.err
+	}
+	p := &gpuProgram{d: d, r: r, out: make([]byte, r.readSize), stepped: make([]byte, 4*shaders.StepWords)}
+	err := d.watch.scoped(r.Name, func() error { return p.build(ctx) })
+	if err != nil {
+		p.Release()
+		var known bool
+		for _, s := range []error{ErrGPU, ErrDeviceLost, ErrOutOfMemory} {
+			known = known || errors.Is(err, s)
+		}
+		if known {
+			return nil, err
+		}
+		return nil, d.wrap(r.Name, err)
+	}
+	return p, nil
+}
+
+func (p *gpuProgram) build(ctx context.Context) error {
+	d := p.d
+	ops := append([]Op(nil), p.r.Ops...)
+	ops = append(ops, Op{Name: "stamp", Kernel: shaders.Stamp, P: make([]uint32, 4), Bufs: []Buffer{d.stamp}})
+	var err error
+	if p.uniform, err = d.newBuffer(p.r.Name+" uniforms", uniformStride*(len(ops)+1), wgpu.BufferUsageUniform|wgpu.BufferUsageCopyDst); err != nil {
+		return err
+	}
+	if p.staging, err = d.newBuffer(p.r.Name+" read-back", (p.r.readSize+7)&^7+16, wgpu.BufferUsageMapRead|wgpu.BufferUsageCopyDst); err != nil {
+		return err
+	}
+	uniforms := make([]byte, p.uniform.size)
+	p.ops = make([]gpuOp, len(ops))
+	for i := range ops {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		op := &ops[i]
+		copy(uniforms[uniformStride*(i+1):], wordBytes(op.P))
+		pl, err := d.pipelineFor(op.Kernel, op.C)
+		if err != nil {
+			return fmt.Errorf("%s: %w", op.Name, err)
+		}
+		entries := []wgpu.BindGroupEntry{
+			{Binding: 0, Buffer: p.uniform.buf, Offset: 0, Size: 4 * shaders.StepWords},
+			{Binding: 1, Buffer: p.uniform.buf, Offset: uint64(uniformStride * (i + 1)), Size: uint64((4*len(op.P) + 15) &^ 15)},
+		}
+		for j, b := range op.Bufs {
+			g := b.(*gpuBuffer)
+			if g.size > d.info.Limits.MaxBinding {
+				return fmt.Errorf("webgpu: %s: buffer %s of %d bytes: the device binds at most %d: %w", op.Name, g.label, g.size, d.info.Limits.MaxBinding, ErrOutOfMemory)
+			}
+			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(2 + j), Buffer: g.buf, Size: uint64(g.size)})
+		}
+		group, err := d.dev.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: op.Name, Layout: pl.layout, Entries: entries})
+		if err != nil {
+			return d.wrap("binding "+op.Name+" ("+op.Kernel.Name+")", err)
+		}
+		d.counts.BindGroups++
+		p.ops[i] = gpuOp{Op: op, args: shaders.Args{P: op.P, C: op.Kernel.Fill(op.C)}, pipeline: pl.pipeline, group: group}
+		d.watch.breathe()
+	}
+	return d.Write(p.uniform, 0, uniforms)
+}
+
+func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error) {
+	d := p.d
+	if err := ctx.Err(); err != nil {
+		return nil, fmt.Errorf("webgpu: %s: %w", p.r.Name, err)
+	}
+	if err := d.watch.err(); err != nil {
+		return nil, err
+	}
+	p.counter++
+	step.Counter = p.counter
+	copy(p.stepped, wordBytes(step.Words()[:]))
+	if err := d.Write(p.uniform, 0, p.stepped); err != nil {
+		return nil, err
+	}
+	if err := p.encode(&step); err != nil {
+		return nil, err
+	}
+	n := uint64(p.staging.size)
+	mapping, done := d.watch.guard(ctx)
+	err := p.staging.buf.Map(mapping, wgpu.MapModeRead, 0, n)
+	done()
+	if err != nil {
+		if gpuErr := d.watch.err(); gpuErr != nil {
+			return nil, gpuErr
+		}
+		return nil, d.wrap(p.r.Name+": reading back", err)
+	}
+	mapped, err := p.staging.buf.MappedRange(0, n)
+	if err != nil {
+		return nil, d.wrap(p.r.Name+": reading back", err)
+	}
+	data := mapped.Bytes()
+	copy(p.out, data)
+	at := (p.r.readSize + 7) &^ 7
+	var stamp uint32
+	if len(data) >= at+4 {
+		stamp = *(*uint32)(unsafe.Pointer(&data[at]))
+	}
+	mapped.Release()
+	if err := p.staging.buf.Unmap(); err != nil {
+		return nil, d.wrap(p.r.Name+": reading back", err)
+	}
+	if stamp != p.counter {
+		time.Sleep(2 * time.Millisecond) // a browser's error event may come after the mapping
+		if err := d.watch.err(); err != nil {
+			return nil, err
+		}
+		return nil, fmt.Errorf("webgpu: %s: play %d read back the stamp of play %d: %w", p.r.Name, p.counter, stamp, ErrStale)
+	}
+	if err := d.watch.err(); err != nil {
+		return nil, err
+	}
+	return p.out, nil
+}
+
+func (p *gpuProgram) encode(step *shaders.Step) error {
+	d := p.d
+	enc, err := d.dev.CreateCommandEncoder(&wgpu.CommandEncoderDescriptor{Label: p.r.Name})
+	if err != nil {
+		return d.wrap(p.r.Name, err)
+	}
+	pass, err := enc.BeginComputePass(nil)
+	if err != nil {
+		return d.wrap(p.r.Name, err)
+	}
+	for i := range p.ops {
+		op := &p.ops[i]
+		op.args.Step = *step
+		g := op.Kernel.Grid(&op.args)
+		if g[0] == 0 || g[1] == 0 || g[2] == 0 {
+			continue
+		}
+		if max(g[0], g[1], g[2]) > shaders.MaxGroups {
+			return fmt.Errorf("webgpu: %s: kernel %s: grid %v exceeds %d workgroups in a dimension", op.Name, op.Kernel.Name, g, shaders.MaxGroups)
+		}
+		pass.SetPipeline(op.pipeline)
+		pass.SetBindGroup(0, op.group, nil)
+		pass.Dispatch(g[0], g[1], g[2])
+		d.counts.Dispatches++
+	}
+	if err := pass.End(); err != nil {
+		return d.wrap(p.r.Name, err)
+	}
+	for _, rb := range p.r.Reads {
+		off := rb.Off + int(step.Slot)*rb.Stride
+		if off+rb.Size > rb.Buf.Size() {
+			return fmt.Errorf("webgpu: %s: read-back of slot %d is outside %s", p.r.Name, step.Slot, rb.Buf.Label())
+		}
+		enc.CopyBufferToBuffer(rb.Buf.(*gpuBuffer).buf, uint64(off), p.staging.buf, uint64(rb.At), uint64(rb.Size))
+	}
+	enc.CopyBufferToBuffer(d.stamp.buf, 0, p.staging.buf, uint64((p.r.readSize+7)&^7), 4)
+	cmd, err := enc.Finish()
+	if err != nil {
+		return d.wrap(p.r.Name, err)
+	}
+	if _, err := d.queue.Submit(cmd); err != nil {
+		return d.wrap(p.r.Name, err)
+	}
+	return nil
+}
+
+func (p *gpuProgram) Release() {
+	for i := range p.ops {
+		if p.ops[i].group != nil {
+			p.ops[i].group.Release()
+		}
+	}
+	for _, b := range []*gpuBuffer{p.uniform, p.staging} {
+		if b != nil {
+			b.Release()
+		}
+	}
+}
+
+var _ Device = (*gpuDevice)(nil)

@@ -1,0 +1,255 @@
+//go:build js
+
+package webgpu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall/js"
+	"time"
+
+	"github.com/gogpu/wgpu"
+)
+
+// watch keeps what gogpu/wgpu's browser side hides: the adapter's name, errors that no error
+// scope caught, and the loss of the device. It wraps requestAdapter and requestDevice before
+// gogpu/wgpu calls them, and holds on to the raw GPUDevice.
+type watch struct {
+	gpu     js.Value
+	request js.Value // the original requestAdapter
+	adapter js.Value
+	device  js.Value
+	funcs   []js.Func
+
+	mu       sync.Mutex
+	uncaught []string
+	lostText string
+	lostChan chan struct{}
+}
+
+func newWatch(kind string) (w *watch, backends wgpu.Backends, err error) {
+	if kind != "" && kind != "browser" {
+		return nil, 0, fmt.Errorf("webgpu: device %s: only the browser's own WebGPU is here: %w", kind, ErrNoAdapter)
+	}
+	// A page may have replaced navigator.gpu by anything, a throwing getter too.
+	defer func() {
+		if r := recover(); r != nil {
+			w, err = nil, fmt.Errorf("webgpu: navigator.gpu: %v: %w", r, ErrNoAdapter)
+		}
+	}()
+	navigator := js.Global().Get("navigator")
+	if navigator.Type() != js.TypeObject {
+		return nil, 0, fmt.Errorf("webgpu: there is no navigator object: %w", ErrNoAdapter)
+	}
+	gpu := navigator.Get("gpu")
+	if gpu.Type() != js.TypeObject || gpu.Get("requestAdapter").Type() != js.TypeFunction {
+		return nil, 0, fmt.Errorf("webgpu: this browser has no WebGPU (navigator.gpu is %s): %w", gpu.Type(), ErrNoAdapter)
+	}
+	w = &watch{gpu: gpu, request: gpu.Get("requestAdapter"), lostChan: make(chan struct{})}
+	gpu.Set("requestAdapter", w.fn(func(_ js.Value, args []js.Value) any {
+		opts := js.Undefined()
+		if len(args) > 0 {
+			opts = args[0]
+		}
+		p, err := try(func() js.Value { return w.request.Call("call", gpu, opts) })
+		if err != nil {
+			return js.Global().Get("Promise").Call("reject", err.Error())
+		}
+		return js.Global().Get("Promise").Call("resolve", p).Call("then", w.fn(func(_ js.Value, a []js.Value) any {
+			if a[0].Type() == js.TypeObject {
+				w.wrapAdapter(a[0])
+			}
+			return a[0]
+		}))
+	}))
+	return w, 0, nil
+}
+
+func try(f func() js.Value) (v js.Value, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return f(), nil
+}
+
+func (w *watch) fn(f func(js.Value, []js.Value) any) js.Func {
+	g := js.FuncOf(f)
+	w.funcs = append(w.funcs, g)
+	return g
+}
+
+func (w *watch) wrapAdapter(a js.Value) {
+	w.adapter = a
+	request := a.Get("requestDevice")
+	a.Set("requestDevice", w.fn(func(_ js.Value, args []js.Value) any {
+		desc := js.Undefined()
+		if len(args) > 0 {
+			desc = args[0]
+		}
+		return request.Call("call", a, desc).Call("then", w.fn(func(_ js.Value, d []js.Value) any {
+			w.watchDevice(d[0])
+			return d[0]
+		}))
+	}))
+}
+
+func (w *watch) watchDevice(d js.Value) {
+	w.device = d
+	d.Call("addEventListener", "uncapturederror", w.fn(func(_ js.Value, e []js.Value) any {
+		e[0].Call("preventDefault")
+		w.mu.Lock()
+		w.uncaught = append(w.uncaught, describe(e[0].Get("error")))
+		w.mu.Unlock()
+		return nil
+	}))
+	d.Get("lost").Call("then", w.fn(func(_ js.Value, l []js.Value) any {
+		w.mu.Lock()
+		w.lostText = "device lost (" + l[0].Get("reason").String() + "): " + l[0].Get("message").String()
+		w.mu.Unlock()
+		close(w.lostChan)
+		return nil
+	}))
+}
+
+// describe gives a GPUError in a line: its kind and message.
+func describe(e js.Value) string {
+	kind := e.Get("constructor").Get("name").String()
+	text := strings.Join(strings.Fields(e.Get("message").String()), " ")
+	if len(text) > 600 {
+		text = text[:600] + " …"
+	}
+	return kind + ": " + text
+}
+
+func gpuError(what, text string) error {
+	sentinel := ErrGPU
+	if strings.HasPrefix(text, "GPUOutOfMemoryError") {
+		sentinel = ErrOutOfMemory
+	}
+	return fmt.Errorf("webgpu: %s: %s: %w", what, text, sentinel)
+}
+
+func (w *watch) adapterInfo(*wgpu.Adapter) (Info, error) {
+	info := Info{Kind: "browser", Adapter: "unnamed WebGPU adapter"}
+	ai := w.adapter.Get("info")
+	if ai.Type() == js.TypeObject {
+		var parts []string
+		for _, k := range []string{"description", "device", "vendor", "architecture"} {
+			if v := ai.Get(k); v.Type() == js.TypeString && v.String() != "" {
+				parts = append(parts, v.String())
+				if k == "description" {
+					break
+				}
+			}
+		}
+		if len(parts) > 0 {
+			info.Adapter = strings.Join(parts, " ")
+		}
+		if v := ai.Get("vendor"); v.Type() == js.TypeString {
+			info.Driver = v.String()
+			if a := ai.Get("architecture"); a.Type() == js.TypeString {
+				info.Driver += " " + a.String()
+			}
+		}
+		info.Software = truthy(ai.Get("isFallbackAdapter"))
+	}
+	low := strings.ToLower(info.Adapter + " " + info.Driver)
+	info.Software = info.Software || truthy(w.adapter.Get("isFallbackAdapter")) ||
+		strings.Contains(low, "swiftshader") || strings.Contains(low, "llvmpipe") || strings.Contains(low, "basic render")
+	return info, nil
+}
+
+func truthy(v js.Value) bool { return v.Type() == js.TypeBoolean && v.Bool() }
+
+// deviceDescriptor asks for nothing beyond WebGPU's defaults.
+func (w *watch) deviceDescriptor(*wgpu.Adapter) *wgpu.DeviceDescriptor { return nil }
+
+var scopes = []string{"internal", "out-of-memory", "validation"}
+
+// scoped runs f inside error scopes and returns its error, or what the scopes caught.
+func (w *watch) scoped(what string, f func() error) error {
+	for _, s := range scopes {
+		w.device.Call("pushErrorScope", s)
+	}
+	err := f()
+	for range scopes {
+		caught, popErr := await(w.device.Call("popErrorScope"))
+		if err == nil && popErr != nil {
+			err = fmt.Errorf("webgpu: %s: %v: %w", what, popErr, ErrDeviceLost)
+		}
+		if err == nil && caught.Type() == js.TypeObject {
+			err = gpuError(what, describe(caught))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return w.err()
+}
+
+// await blocks the goroutine until a promise settles. It must not be called inside a callback.
+func await(p js.Value) (js.Value, error) {
+	type result struct {
+		v   js.Value
+		err error
+	}
+	ch := make(chan result, 1)
+	ok := js.FuncOf(func(_ js.Value, a []js.Value) any { ch <- result{v: a[0]}; return nil })
+	bad := js.FuncOf(func(_ js.Value, a []js.Value) any {
+		ch <- result{err: errors.New(js.Global().Get("String").Invoke(a[0]).String())}
+		return nil
+	})
+	defer ok.Release()
+	defer bad.Release()
+	p.Call("then", ok, bad)
+	r := <-ch
+	return r.v, r.err
+}
+
+// err returns the first error that no scope caught, or the loss of the device.
+func (w *watch) err() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.lostText != "" {
+		return fmt.Errorf("webgpu: %s: %w", w.lostText, ErrDeviceLost)
+	}
+	if len(w.uncaught) > 0 {
+		text := w.uncaught[0]
+		w.uncaught = nil
+		return gpuError("uncaught", text)
+	}
+	return nil
+}
+
+func (w *watch) lost() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lostText
+}
+
+// guard gives a context that ends when the device is lost, since a mapping may then never settle.
+func (w *watch) guard(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := make(chan struct{})
+	go func() {
+		select {
+		case <-w.lostChan:
+			cancel()
+		case <-stop:
+		}
+	}()
+	return ctx, func() { close(stop); cancel() }
+}
+
+// breathe lets the page run: compiling a model's pipelines must not freeze it.
+func (w *watch) breathe() { time.Sleep(0) }
+
+func (w *watch) close() {
+	w.gpu.Set("requestAdapter", w.request)
+	// The promises of lost and of late requests may still call back, so the functions stay.
+}
