@@ -1,0 +1,44 @@
+struct Params { // keep in step with GatesParams
+    h: u32,
+    x_stride: u32,
+    a_col: u32,
+    b_col: u32,
+    beta_scale: f32,
+    pad0: u32,
+    pad1: u32,
+    pad2: u32,
+}
+@group(0) @binding(1) var<uniform> p: Params;
+@group(0) @binding(2) var<storage, read> x: array<f32>; // [T, x_stride], columns a_col and b_col on
+@group(0) @binding(3) var<storage, read> a_log: array<f32>; // [H]
+@group(0) @binding(4) var<storage, read> dt_bias: array<f32>; // [H]
+@group(0) @binding(5) var<storage, read_write> gates: array<f32>; // [T, 2H]: log decay, then beta
+
+// log(log(1 + exp(z))) without cancellation or overflow.
+fn log_softplus(z: f32) -> f32 {
+    if (z < -4.0) {
+        let e = exp(z);
+        return z + log(1.0 - e * (0.5 - e * (0.33333334 - e * 0.25)));
+    }
+    if (z > 20.0) {
+        return log(z);
+    }
+    return log(log(1.0 + exp(z)));
+}
+
+// A workgroup owns 64 neighbouring (token, head) pairs.
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) i: u32) {
+    let e = group_number(group, groups) * 64u + i;
+    if (e >= step.tokens * p.h) {
+        return;
+    }
+    let t = e / p.h;
+    let h = e % p.h;
+    let z = x[t * p.x_stride + p.a_col + h] + dt_bias[h];
+    // One exponential: exp(a_log) alone may overflow where softplus(z) is tiny.
+    let rate = min(a_log[h] + log_softplus(z), 5.0);
+    gates[t * 2u * p.h + h] = max(-exp(rate), -88.0);
+    gates[t * 2u * p.h + p.h + h] = p.beta_scale * sigmoid(x[t * p.x_stride + p.b_col + h]);
+}
