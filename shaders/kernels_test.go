@@ -253,3 +253,10 @@ func TestTopK(t *testing.T) {
 		}
 	}
 }
+
+func TestCopy(t *testing.T) {
+	for _, s := range []struct{ d, tokens int }{{1, 1}, {63, 3}, {128, 65}} {
+		gputest.Check(t, fmt.Sprintf("%+v", s), gputest.Tolerance{}, shaders.Copy, nil, shaders.CopyParams{D: uint32(s.d)}, shaders.Step{Tokens: uint32(s.tokens)}, []int{1},
+			gputest.F32(gputest.Rand(1, s.tokens*s.d, 3)), gputest.Poisoned((s.tokens+1)*s.d))
+	}
+}

@@ -8,7 +8,8 @@ type RMSNormParams struct {
 	Rows    uint32 // 0: a row a token; 1: a row an output (Step.Outs)
 	Eps     float32
 	Add     uint32 // 1: y += norm(x), the residual add of a post-norm block
-	_, _    uint32
+	XCol    uint32 // first column of x read
+	YCol    uint32 // first column of y written
 }
 
 // RMSNorm normalises rows: y = x / sqrt(mean(x²) + eps) · weight (Zhang and Sennrich,

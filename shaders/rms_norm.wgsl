@@ -5,13 +5,13 @@ struct Params { // keep in step with RMSNormParams
     rows: u32,
     eps: f32,
     add: u32,
-    pad0: u32,
-    pad1: u32,
+    x_col: u32,
+    y_col: u32,
 }
 @group(0) @binding(1) var<uniform> p: Params;
-@group(0) @binding(2) var<storage, read> x: array<f32>; // [R, x_stride]
+@group(0) @binding(2) var<storage, read> x: array<f32>; // [R, x_stride], columns x_col..x_col+D
 @group(0) @binding(3) var<storage, read> weight: array<f32>; // [D]
-@group(0) @binding(4) var<storage, read_write> y: array<f32>; // [R, y_stride]
+@group(0) @binding(4) var<storage, read_write> y: array<f32>; // [R, y_stride], columns y_col..y_col+D
 
 const RED_WG: u32 = 64u;
 
@@ -24,15 +24,15 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var sum: f32 = 0.0;
     if (live) {
         for (var c: u32 = i; c < p.d; c = c + RED_WG) {
-            let v = x[row * p.x_stride + c];
+            let v = x[row * p.x_stride + p.x_col + c];
             sum = sum + v * v;
         }
     }
     let scale = inverseSqrt(group_sum(sum, i) / f32(p.d) + p.eps);
     if (live) {
         for (var c: u32 = i; c < p.d; c = c + RED_WG) {
-            let v = x[row * p.x_stride + c] * scale * weight[c];
-            let o = row * p.y_stride + c;
+            let v = x[row * p.x_stride + p.x_col + c] * scale * weight[c];
+            let o = row * p.y_stride + p.y_col + c;
             if (p.add == 1u) {
                 y[o] = y[o] + v;
             } else {

@@ -6,8 +6,8 @@ import "math"
 func rmsNorm(p RMSNormParams, rows int, x, weight, y []float32) {
 	d := int(p.D)
 	for r := 0; r < rows; r++ {
-		xr := x[r*int(p.XStride):][:d]
-		yr := y[r*int(p.YStride):][:d]
+		xr := x[r*int(p.XStride)+int(p.XCol):][:d]
+		yr := y[r*int(p.YStride)+int(p.YCol):][:d]
 		sum := 0.0
 		for _, v := range xr {
 			sum += float64(v) * float64(v)
