@@ -33,9 +33,18 @@ type gpuDevice struct {
 	stamp     *gpuBuffer // holds the counter of the latest play
 }
 
+// gpuPipeline is a compiled variant. Its layouts live as long as it does: dispatching binds
+// through them, and a native driver crashes on one that was released.
 type gpuPipeline struct {
-	layout   *wgpu.BindGroupLayout
+	group    *wgpu.BindGroupLayout
+	layout   *wgpu.PipelineLayout
 	pipeline *wgpu.ComputePipeline
+}
+
+func (p *gpuPipeline) release() {
+	p.pipeline.Release()
+	p.layout.Release()
+	p.group.Release()
 }
 
 type gpuBuffer struct {
@@ -116,6 +125,9 @@ func (d *gpuDevice) Close() {
 	if d.stamp != nil {
 		d.stamp.Release()
 	}
+	for _, p := range d.pipelines {
+		p.release()
+	}
 	d.dev.Release()
 	d.adapter.Release()
 	d.instance.Release()
@@ -195,21 +207,20 @@ func (d *gpuDevice) pipelineFor(k *shaders.Kernel, c shaders.C) (*gpuPipeline, e
 		return nil, d.wrap("shader "+name, err)
 	}
 	defer module.Release()
-	layout, err := d.dev.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: name, Entries: entries})
+	group, err := d.dev.CreateBindGroupLayout(&wgpu.BindGroupLayoutDescriptor{Label: name, Entries: entries})
 	if err != nil {
 		return nil, d.wrap("bindings of "+name, err)
 	}
-	pl, err := d.dev.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: name, BindGroupLayouts: []*wgpu.BindGroupLayout{layout}})
+	layout, err := d.dev.CreatePipelineLayout(&wgpu.PipelineLayoutDescriptor{Label: name, BindGroupLayouts: []*wgpu.BindGroupLayout{group}})
 	if err != nil {
 		return nil, d.wrap("bindings of "+name, err)
 	}
-	defer pl.Release()
-	pipe, err := d.dev.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{Label: name, Layout: pl, Module: module, EntryPoint: "main"})
+	pipe, err := d.dev.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{Label: name, Layout: layout, Module: module, EntryPoint: "main"})
 	if err != nil {
 		return nil, d.wrap("pipeline "+name, err)
 	}
 	d.counts.Pipelines++
-	p := &gpuPipeline{layout, pipe}
+	p := &gpuPipeline{group, layout, pipe}
 	d.pipelines[name] = p
 	return p, nil
 }
@@ -286,7 +297,7 @@ func (p *gpuProgram) build(ctx context.Context) error {
 			}
 			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(2 + j), Buffer: g.buf, Size: uint64(g.size)})
 		}
-		group, err := d.dev.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: op.Name, Layout: pl.layout, Entries: entries})
+		group, err := d.dev.CreateBindGroup(&wgpu.BindGroupDescriptor{Label: op.Name, Layout: pl.group, Entries: entries})
 		if err != nil {
 			return d.wrap("binding "+op.Name+" ("+op.Kernel.Name+")", err)
 		}
