@@ -30,6 +30,7 @@ require (
 	github.com/sugarme/tokenizer v0.3.0 // indirect
 	github.com/vearutop/statigz v1.5.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
+	golang.org/x/image v0.20.0 // indirect
 	golang.org/x/sync v0.14.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
 	golang.org/x/term v0.44.0 // indirect
