@@ -1,0 +1,192 @@
+// Package stage draws one moment of a model reading a program: the words, the
+// recurrent state of every gated-delta-rule head as a heat map, the attention
+// of every attention head, and the likeliest next words beside the truth. It
+// draws with ebiten, the same in the page's frame and in a desktop window, and
+// only when something changed.
+//
+// It knows nothing of models or devices: the caller fills a [Scene] and hands
+// it to [Stage.SetScene]. Layout, colours and hit testing are plain Go.
+//
+// Dimensions: T words of the program, H heads, K key dim, V value dim.
+package stage
+
+import "slices"
+
+// Kind is the kind of a layer's sequence mixer.
+type Kind uint8
+
+// The kinds of layers.
+const (
+	GDN       Kind = iota // gated delta rule: a state [H, K, V]
+	Attention             // causal attention: probabilities [H, T, T]
+)
+
+// Word is one word of the program.
+type Word struct {
+	Text string
+	Stmt int // index of its statement, -1 for <bos>; a gap is drawn between statements
+}
+
+// Layer is what a layer shows after the last word read.
+type Layer struct {
+	Index int // the layer's number in the model
+	Kind  Kind
+	Heads int // H
+
+	// GDN
+	K, V        int
+	State       []float32 // [H, K, V]; nil: not recorded
+	Alpha, Beta []float32 // [H] decay and write strength of the last step; nil before the first
+	RowNames    []string  // [K], optional: what the rows of the state stand for
+
+	// Attention
+	Rows []float32 // [H, T, T] probabilities, T = len(Scene.Words); rows after Scene.T are not read
+}
+
+// Guess is a possible next word with its probability.
+type Guess struct {
+	Text string
+	P    float32
+}
+
+// Var is a variable of the program. Truth is its true value in words, empty
+// while undefined; Belief is what the model would answer, empty when unknown.
+type Var struct{ Name, Truth, Belief string }
+
+// Scene is one moment of a run, as plain data.
+type Scene struct {
+	Run    int // a new number for each new program or model: colour scales start afresh
+	Words  []Word
+	T      int // index of the last word read; -1 before the first
+	Layers []Layer
+	Next   []Guess // likeliest next words, best first
+	Truth  string  // the word that truly comes next, where the program determines it
+	Vars   []Var
+
+	// Answer is the word that the model gave to the program's question, and
+	// AnswerTruth the true one; Answer is empty before it was asked,
+	// AnswerTruth where the program asks nothing.
+	Answer, AnswerTruth string
+}
+
+// View says what to show of the scene. The zero value is not the default; see
+// [AllHeads].
+type View struct {
+	// Layer is an index into Scene.Layers and Head one of its heads, shown large
+	// and alone; Layer -1 shows all.
+	Layer, Head int
+}
+
+// AllHeads is the default view.
+var AllHeads = View{Layer: -1}
+
+// Theme selects the colours.
+type Theme uint8
+
+// The two themes.
+const (
+	Light Theme = iota
+	Dark
+)
+
+// copyFrom makes s a deep copy of o and reuses what s holds.
+func (s *Scene) copyFrom(o *Scene) {
+	layers := s.Layers
+	words, next, vars := s.Words, s.Next, s.Vars
+	*s = *o
+	s.Words = append(words[:0], o.Words...)
+	s.Next = append(next[:0], o.Next...)
+	s.Vars = append(vars[:0], o.Vars...)
+	if len(layers) != len(o.Layers) {
+		layers = make([]Layer, len(o.Layers))
+	}
+	for i := range layers {
+		was, l := layers[i], &layers[i]
+		*l = o.Layers[i]
+		l.State = copyInto(was.State, l.State)
+		l.Alpha = copyInto(was.Alpha, l.Alpha)
+		l.Beta = copyInto(was.Beta, l.Beta)
+		l.RowNames = slices.Clone(l.RowNames)
+		l.Rows = copyInto(was.Rows, l.Rows)
+	}
+	s.Layers = layers
+}
+
+// copyInto copies src into dst's memory and keeps nil as nil.
+func copyInto(dst, src []float32) []float32 {
+	if src == nil {
+		return nil
+	}
+	return append(dst[:0], src...)
+}
+
+// fix drops what does not fit its own shape, so that drawing need not check.
+func (s *Scene) fix() {
+	s.T = min(s.T, len(s.Words)-1)
+	for i := range s.Layers {
+		l := &s.Layers[i]
+		if len(l.State) != l.Heads*l.K*l.V {
+			l.State = nil
+		}
+		if len(l.Alpha) != l.Heads {
+			l.Alpha = nil
+		}
+		if len(l.Beta) != l.Heads {
+			l.Beta = nil
+		}
+		if len(l.RowNames) != l.K {
+			l.RowNames = nil
+		}
+		if len(l.Rows) != l.Heads*len(s.Words)*len(s.Words) {
+			l.Rows = nil
+		}
+	}
+}
+
+// prob returns the probability with which head h at word i looks at word j.
+func (s *Scene) prob(l *Layer, h, i, j int) float32 {
+	T := len(s.Words)
+	return l.Rows[(h*T+i)*T+j]
+}
+
+// strongest returns the word that head h at word i looks at most.
+func (s *Scene) strongest(l *Layer, h, i int) (j int, p float32) {
+	p = s.prob(l, h, i, 0)
+	for k := 1; k <= i; k++ {
+		if q := s.prob(l, h, i, k); q > p || p != p {
+			j, p = k, q
+		}
+	}
+	return j, p
+}
+
+// gaze fills dst [T] with how much the last word looks at each word, in the
+// head of the view or else in the strongest head of the last attention layer.
+// It returns the layer's position, or -1 where there is no attention.
+func (s *Scene) gaze(v View, dst []float32) ([]float32, int) {
+	dst = dst[:0]
+	at := -1
+	for i := range s.Layers {
+		if s.Layers[i].Kind == Attention && s.Layers[i].Rows != nil {
+			at = i
+		}
+	}
+	one := false
+	if v.Layer >= 0 && v.Layer < len(s.Layers) && s.Layers[v.Layer].Kind == Attention && s.Layers[v.Layer].Rows != nil {
+		at, one = v.Layer, true
+	}
+	if at < 0 || s.T < 0 {
+		return dst, -1
+	}
+	l := &s.Layers[at]
+	for j := 0; j <= s.T; j++ {
+		var p float32
+		for h := range l.Heads {
+			if !one || h == v.Head {
+				p = max(p, s.prob(l, h, s.T, j))
+			}
+		}
+		dst = append(dst, p)
+	}
+	return dst, at
+}

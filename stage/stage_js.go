@@ -1,0 +1,33 @@
+package stage
+
+import (
+	"syscall/js"
+
+	"github.com/hajimehoshi/ebiten/v2"
+)
+
+// wheelPoints is how far one unit of the wheel goes: the browser counts in pixels.
+const wheelPoints = 1
+
+// pressedKeys is empty: the frame's script keeps keys for the page.
+func pressedKeys() []ebiten.Key { return nil }
+
+// watchPointer notes when the pointer leaves the document, which ebiten does not say.
+func (s *Stage) watchPointer() {
+	leave := js.FuncOf(func(js.Value, []js.Value) any {
+		go func() {
+			s.mu.Lock()
+			s.away = true
+			s.mu.Unlock()
+			ebiten.ScheduleFrame()
+		}()
+		return nil
+	})
+	js.Global().Get("document").Get("documentElement").Call("addEventListener", "mouseleave", leave)
+}
+
+// wantWheel tells the frame's script whether the wheel scrolls something here
+// or belongs to the page.
+func wantWheel(overStrip, stripScrolls, contentScrolls bool) {
+	js.Global().Set("shellgameWheel", overStrip && stripScrolls || contentScrolls)
+}
