@@ -1,3 +1,5 @@
+//go:build !js
+
 // Package chrome starts headless Chromium for the browser legs: the kernel tests, the end-to-end
 // tests and `--device browser`.
 //

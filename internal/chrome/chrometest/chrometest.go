@@ -1,3 +1,5 @@
+//go:build !js
+
 // Package chrometest starts Chromium for tests.
 package chrometest
 
