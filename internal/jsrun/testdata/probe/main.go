@@ -22,6 +22,8 @@ func main() {
 	case "console":
 		js.Global().Get("console").Call("error", "written to the console")
 		os.Exit(1)
+	case "deadlock":
+		select {}
 	case "hang":
 		for {
 		}
