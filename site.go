@@ -1,0 +1,19 @@
+//go:build site
+
+// Package shellgame holds the built site, in builds with the tag site.
+package shellgame
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed all:dist
+var dist embed.FS
+
+// Site returns the files that `make site` put into dist/: the page, its wasm and the zoo, with
+// NAME.gz and NAME.br beside what compresses. Builds without the tag site have none.
+func Site() (fs.FS, bool) {
+	site, err := fs.Sub(dist, "dist")
+	return site, err == nil
+}
