@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shellgame/model/construct"
 	"shellgame/task"
 )
 
@@ -326,5 +327,28 @@ func pointedMajority(m int) float64 {
 	return sum
 }
 
-// constructedCard is the construction's own card.
-func constructedCard(m model) ([]byte, error) { return nil, fmt.Errorf("not yet") }
+// constructedCard is the construction's own card, and what was measured since.
+func constructedCard(m model) ([]byte, error) {
+	files, err := construct.Files(string(m.Task))
+	if err != nil {
+		return nil, err
+	}
+	own, e := files["README.md"], m.eval
+	if e == nil {
+		return own, nil
+	}
+	var b strings.Builder
+	b.Write(own)
+	fmt.Fprintf(&b, "\n## Scores\n\nShare of right answers to the final question, %d fresh programs per size", e.Samples)
+	if e.Device != "" {
+		fmt.Fprintf(&b, ", on %s", e.Device)
+		if e.Adapter != "" {
+			fmt.Fprintf(&b, " (%s)", e.Adapter)
+		}
+	}
+	fmt.Fprintf(&b, ". Chance is %.1f; the error is binomial.\n\n| n | accuracy | error |\n|--:|--:|--:|\n", m.Task.Chance())
+	for _, x := range m.Accuracy {
+		fmt.Fprintf(&b, "| %d | %.4f | %.4f |\n", x.N, x.Accuracy, stderr(x.Accuracy, e.Samples))
+	}
+	return []byte(b.String()), nil
+}

@@ -88,6 +88,8 @@ type eval struct {
 	Trained  []int                 `json:"trained_levels"`
 	Metric   string                `json:"metric"`
 	Members  map[string]accuracies `json:"members"` // by "number:neg:lr"
+	Device   string                `json:"device"`  // of a constructed model's scores
+	Adapter  string                `json:"adapter"`
 }
 
 var archs = []string{"transformer", "gdn-pos", "gdn-neg", "hybrid-pos", "hybrid-neg", "constructed"}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -66,6 +67,27 @@ func TestCardIsHonest(t *testing.T) {
 	}
 	if card := string(files["st-hybrid-neg/README.md"]); strings.Contains(card, "refuses an `olmo_hybrid`") {
 		t.Error("the card of a hybrid says that transformers refuses it")
+	}
+}
+
+// A constructed model's card goes on with its scores once there are some.
+func TestConstructedScores(t *testing.T) {
+	m, err := load(filepath.Join(zoo, "st-constructed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.read([]byte(fmt.Sprintf(`{"task":"st","arch":"constructed","params":%d,"samples":256,"device":"cpu","adapter":"Go","accuracy":{"8":1,"4":0.5}}`, m.Params))); err != nil {
+		t.Fatal(err)
+	}
+	card, err := card(*m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "256 fresh programs per size, on cpu (Go). Chance is 0.2; the error is binomial.\n\n| n | accuracy | error |\n|--:|--:|--:|\n| 4 | 0.5000 | 0.0312 |\n| 8 | 1.0000 | 0.0000 |\n"; !strings.HasSuffix(string(card), want) {
+		t.Errorf("got card\n%s\nwant it to end with\n%s", card, want)
+	}
+	if got, want := m.describe(), "state tracking 1.000 at 8 (chance 0.2)."; !strings.HasSuffix(got, want) {
+		t.Errorf("got description %q, want it to end with %q", got, want)
 	}
 }
 
