@@ -51,18 +51,18 @@ func newPalette(r ramp, signed bool) *palette {
 	return p
 }
 
-// colour maps x to its colour: -limit..limit for a signed scale, else 0..limit
-// by the square root, so that small probabilities stay visible. What is beyond
-// the limit takes the colour of the end; NaN and infinities are marked.
+// colour maps x to its colour: -limit..limit for a signed scale, else 0..limit.
+// Both go by the square root of the magnitude, so that small numbers stay
+// visible beside a few large ones; the legend says what the shades mean. What
+// is beyond the limit takes the colour of the end; NaN and infinities are
+// marked.
 func (p *palette) colour(x, limit float32) color.RGBA {
 	if x != x || math.IsInf(float64(x), 0) {
 		return notANumber
 	}
-	u := float64(x) / float64(limit)
+	u := math.Copysign(math.Sqrt(math.Abs(float64(x))/float64(limit)), float64(x))
 	if p.signed {
 		u = (u + 1) / 2
-	} else {
-		u = math.Sqrt(max(u, 0))
 	}
 	return p.colours[int(math.Round(min(max(u, 0), 1)*254))]
 }
@@ -94,12 +94,13 @@ func maxAbs(x []float32) float64 {
 	return m
 }
 
-// legendLabels returns the numbers under a scale's two ends and its middle.
-func legendLabels(signed bool, limit float32) [3]string {
+// legendLabels returns the numbers at equal distances under a scale, from end
+// to end.
+func legendLabels(signed bool, limit float32) []string {
 	if signed {
-		return [3]string{number(-limit), "0", number(limit)}
+		return []string{number(-limit), number(-limit / 4), "0", number(limit / 4), number(limit)}
 	}
-	return [3]string{"0", number(limit / 4), number(limit)}
+	return []string{"0", number(limit / 4), number(limit)}
 }
 
 // number prints x for reading: three decimals, or three digits where that says

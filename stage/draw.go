@@ -94,17 +94,17 @@ func (d *drawing) strip() {
 	}
 	if s.AnswerTruth != "" {
 		if r, ok := place(l.answer); ok {
-			text, ink := string(arrow)+" ?", sk.dim
-			switch {
-			case s.Answer == "":
-			case s.Answer == s.AnswerTruth:
-				text, ink = string(arrow)+" "+s.Answer+" "+string(tick), sk.good
+			ink := sk.dim
+			switch s.Answer {
+			case "":
+			case s.AnswerTruth:
+				ink = sk.good
 			default:
-				text, ink = string(arrow)+" "+s.Answer+" "+string(cross)+" truth "+s.AnswerTruth, sk.bad
+				ink = sk.bad
 			}
 			d.p.round(&d.p.under, rect{r.x - 1, r.y - 1, r.w + 2, r.h + 2}, ink)
 			d.p.round(&d.p.under, r, sk.back)
-			d.p.writeIn(faceCode, r, text, ink)
+			d.p.writeIn(faceCode, r, s.verdict(), ink)
 		}
 	}
 	if l.stripFull > l.strip.h+1 {
@@ -165,13 +165,16 @@ func (d *drawing) vars() {
 	d.p.write(faceHead, b.x, b.y, "variables", sk.text)
 	col := min((b.w-56)/float64(len(s.Vars)), 40)
 	y := b.y + 20
-	d.p.write(faceLabel, b.x, y+20, "truth", sk.dim)
+	name := func(row int, s string) {
+		d.p.writeIn(faceLabel, rect{b.x, y + float64(row)*20, d.p.width(faceLabel, s), 20}, s, sk.dim)
+	}
+	name(1, "truth")
 	believes := false
 	for _, v := range s.Vars {
 		believes = believes || v.Belief != ""
 	}
 	if believes {
-		d.p.write(faceLabel, b.x, y+40, "belief", sk.dim)
+		name(2, "belief")
 	}
 	for i, v := range s.Vars {
 		cell := func(row int) rect { return rect{b.x + 56 + float64(i)*col, y + float64(row)*20, col, 20} }
@@ -236,8 +239,9 @@ func (d *drawing) legend(r rect, signed bool, limit float32) {
 	labels := legendLabels(signed, limit)
 	for i, t := range labels {
 		t = strings.Replace(t, "-", "\u2212", 1)
+		at := r.w * float64(i) / float64(len(labels)-1)
 		w := d.p.width(faceSmall, t)
-		d.p.write(faceSmall, r.x+(r.w-w)*float64(i)/2, r.y+11, t, d.sk.dim)
+		d.p.write(faceSmall, r.x+min(max(at-w/2, 0), r.w-w), r.y+11, t, d.sk.dim)
 	}
 }
 
@@ -406,22 +410,4 @@ func (d *drawing) tooltip() {
 	for i, t := range lines {
 		d.p.write(faceLabel, r.x+pad, r.y+pad-1+float64(i)*16, t, d.sk.onTip)
 	}
-}
-
-// wrap breaks text at spaces into lines that fit.
-func wrap(text string, fits func(string) bool) []string {
-	var lines []string
-	line := ""
-	for _, w := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = w
-		case fits(line + " " + w):
-			line += " " + w
-		default:
-			lines = append(lines, line)
-			line = w
-		}
-	}
-	return append(lines, line)
 }

@@ -3,6 +3,7 @@ package stage
 import (
 	"fmt"
 	"math"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -41,7 +42,7 @@ const (
 	lineHeight = 29.0 // of the strip: a chip and its attention mark
 	headLine   = 17.0
 	barHeight  = 21.0
-	minMap     = 88.0  // least comfortable height of a map
+	minMap     = 66.0  // least comfortable height of a map
 	maxMap     = 420.0 // beyond that a map only looks coarse
 )
 
@@ -171,11 +172,7 @@ func (l *layout) arrangeStrip(s *Scene, x0, y, inner float64, m measurer) float6
 		l.words = append(l.words, wordBox{r, line})
 	}
 	if s.AnswerTruth != "" {
-		wide := m.width(faceCode, "\u2192 "+s.AnswerTruth+" \u2713")
-		if s.Answer != s.AnswerTruth {
-			wide = m.width(faceCode, "\u2192 "+s.Answer+" \u2717 truth "+s.AnswerTruth)
-		}
-		l.answer = place(wide + 16)
+		l.answer = place(m.width(faceCode, s.verdict()) + 16)
 	}
 	l.lines = line + 1
 	l.stripFull = float64(l.lines) * lineHeight
@@ -239,6 +236,12 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 	if layer.Kind == Attention {
 		rows, cols = len(s.Words), len(s.Words)
 	}
+	if layer.RowNames != nil {
+		x, w = x+18, w-18
+	}
+	if layer.Kind == Attention && !alone {
+		tall *= 1.4 // what a head looks at needs more room than a state
+	}
 	gap := 14.0
 	if w < 420 {
 		gap = 8
@@ -254,7 +257,7 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 	}
 	col := (w - float64(n-1)*gap) / float64(n)
 	if layer.Kind == GDN && layer.V <= 4 && !alone {
-		col = min(col, 120)
+		col = min(col, 150)
 	}
 	bottom := y
 	for i := range heads {
@@ -271,7 +274,7 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 			labels += headLine
 		}
 		left := x + float64(i%n)*(col+gap)
-		l.sizeMap(s, &b, col, tall)
+		l.sizeMap(s, &b, col, tall, alone)
 		b.box.x, b.box.y = l.snap(left), l.snap(y+labels+3)
 		b.cell = rect{left, y, col, labels + 3 + b.box.h}
 		bottom = max(bottom, b.cell.bottom())
@@ -282,17 +285,27 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 
 // sizeMap chooses the cell size: whole device pixels, so that all cells look
 // alike; large maps pool several values into one pixel.
-func (l *layout) sizeMap(s *Scene, b *mapBox, w, tall float64) {
+func (l *layout) sizeMap(s *Scene, b *mapBox, w, tall float64, alone bool) {
 	rows, cols := float64(max(b.rows, 1)), float64(max(b.cols, 1))
 	floor := func(x float64) float64 { return math.Floor(x*l.scale+1e-6) / l.scale }
 	layer := &s.Layers[b.layer]
+	most := 26.0 // a cell's size
+	if layer.Kind == GDN {
+		most = 12
+	}
+	if alone {
+		most *= 2
+	}
+	if layer.Kind == Attention && rows > 2*tall*l.scale {
+		tall = min(w, max(tall, 150)) // a long program's map is of no use when tiny
+	}
 	if layer.Kind == GDN && b.rows <= 8 && b.cols <= 8 {
 		// Few values: large tiles, each with its number; the tiles need not be square.
-		b.ch = floor(min(tall/rows, 46))
+		b.ch = floor(min(tall/rows, 60))
 		b.cw = floor(min(w/cols, max(b.ch*2.2, 56)))
 		b.numbers = b.cw >= 40 && b.ch >= 15
 	} else if layer.Kind == Attention {
-		c := floor(min(w/cols, tall/rows, 26))
+		c := floor(min(w/cols, tall/rows, most))
 		if c*l.scale < 1 {
 			b.pool = int(math.Ceil(cols / (min(w, tall) * l.scale)))
 			c = 1 / l.scale
@@ -303,12 +316,12 @@ func (l *layout) sizeMap(s *Scene, b *mapBox, w, tall float64) {
 			longest = max(longest, utf8.RuneCountInString(t.Text))
 		}
 		room := float64(longest)*faceCell.size*0.62 + 6
-		if d := floor(min((w-room)/cols, tall/rows, 26)); d >= 11 {
+		if d := floor(min((w-room)/cols, tall/rows, most)); d >= 11 {
 			c, b.words = d, true
 		}
 		b.cw, b.ch = c, c
 	} else {
-		c := floor(min(w/cols, tall/rows, 12))
+		c := floor(min(w/cols, tall/rows, most))
 		if c*l.scale < 1 {
 			b.pool = int(math.Ceil(max(cols/(w*l.scale), rows/(tall*l.scale))))
 			c = 1 / l.scale
@@ -386,7 +399,7 @@ func (s *Scene) describe(h hit, pool int) string {
 		case h.i > s.T:
 			when = "to come"
 		}
-		return fmt.Sprintf("word %d of %d: %s (%s)", h.i, len(s.Words)-1, t.Text, when)
+		return fmt.Sprintf("word %d of %d: %q (%s)", h.i, len(s.Words)-1, t.Text, when)
 	case hitAnswer:
 		if s.Answer == "" {
 			return "the model has not been asked yet; the true answer is " + s.AnswerTruth
@@ -394,7 +407,7 @@ func (s *Scene) describe(h hit, pool int) string {
 		return fmt.Sprintf("the model says %s, the truth is %s", s.Answer, s.AnswerTruth)
 	case hitBar:
 		if h.i < len(s.Next) {
-			return fmt.Sprintf("next word %s: probability %s", s.Next[h.i].Text, number(s.Next[h.i].P))
+			return fmt.Sprintf("next word %q: probability %s", s.Next[h.i].Text, number(s.Next[h.i].P))
 		}
 	case hitHead:
 		l := &s.Layers[h.layer]
@@ -405,7 +418,7 @@ func (s *Scene) describe(h hit, pool int) string {
 		}
 		if l.Kind == Attention && l.Rows != nil && s.T >= 0 {
 			j, p := s.strongest(l, h.head, s.T)
-			return fmt.Sprintf("layer %d head %d: %s looks most at word %d, %s: %s",
+			return fmt.Sprintf("layer %d head %d: %q looks most at word %d %q: %s",
 				l.Index, h.head, s.Words[s.T].Text, j, s.Words[j].Text, number(p))
 		}
 	case hitMap:
@@ -424,9 +437,9 @@ func (s *Scene) describe(h hit, pool int) string {
 		}
 		i, j := s.pooled(l, h, pool)
 		if l.Rows == nil || i > s.T || j > i {
-			return fmt.Sprintf("layer %d head %d: word %d, %s, does not look at word %d, %s", l.Index, h.head, i, s.Words[i].Text, j, s.Words[j].Text) + later(i > s.T)
+			return fmt.Sprintf("layer %d head %d: word %d %q does not look at word %d %q", l.Index, h.head, i, s.Words[i].Text, j, s.Words[j].Text) + later(i > s.T)
 		}
-		return fmt.Sprintf("layer %d head %d: word %d, %s, looks at word %d, %s: %s",
+		return fmt.Sprintf("layer %d head %d: word %d %q looks at word %d %q: %s",
 			l.Index, h.head, i, s.Words[i].Text, j, s.Words[j].Text, number(s.prob(l, h.head, i, j)))
 	}
 	return ""
@@ -476,4 +489,22 @@ func (s *Scene) pooled(l *Layer, h hit, pool int) (i, j int) {
 		}
 	}
 	return i, j
+}
+
+// wrap breaks text at spaces into lines that fit.
+func wrap(text string, fits func(string) bool) []string {
+	var lines []string
+	line := ""
+	for _, w := range strings.Fields(text) {
+		switch {
+		case line == "":
+			line = w
+		case fits(line + " " + w):
+			line += " " + w
+		default:
+			lines = append(lines, line)
+			line = w
+		}
+	}
+	return append(lines, line)
 }

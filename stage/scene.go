@@ -160,6 +160,17 @@ func (s *Scene) strongest(l *Layer, h, i int) (j int, p float32) {
 	return j, p
 }
 
+// verdict is the answer as the strip shows it.
+func (s *Scene) verdict() string {
+	switch s.Answer {
+	case "":
+		return string(arrow) + " ?"
+	case s.AnswerTruth:
+		return string(arrow) + " " + s.Answer + " " + string(tick)
+	}
+	return string(arrow) + " " + s.Answer + " " + string(cross) + " truth " + s.AnswerTruth
+}
+
 // gaze fills dst [T] with how much the last word looks at each word, in the
 // head of the view or else in the strongest head of the last attention layer.
 // It returns the layer's position, or -1 where there is no attention.

@@ -1,0 +1,246 @@
+//go:build !js && cgo
+
+package stage
+
+import (
+	"fmt"
+	"image/color"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hajimehoshi/ebiten/v2"
+)
+
+// With cgo, ebiten wants a display before any test runs: on a machine without
+// one use `xvfb-run -a go test ./stage/`. CGO_ENABLED=0 runs the tests that do
+// not draw.
+
+// The tests that draw need ebiten's loop on the main goroutine: TestMain keeps
+// it.
+var frames = make(chan func(screen *ebiten.Image))
+
+type loop struct{ done chan int }
+
+func (g *loop) Update() error {
+	select {
+	case <-g.done:
+		return ebiten.Termination
+	default:
+		return nil
+	}
+}
+
+func (g *loop) Draw(screen *ebiten.Image) {
+	select {
+	case f := <-frames:
+		f(screen)
+	default:
+	}
+}
+
+func (g *loop) Layout(w, h int) (int, int) { return w, h }
+
+// inLoop holds the loop within a frame while f runs on the test's goroutine.
+func inLoop(t *testing.T, f func(screen *ebiten.Image)) {
+	t.Helper()
+	within, done := make(chan *ebiten.Image), make(chan struct{})
+	select {
+	case frames <- func(screen *ebiten.Image) { within <- screen; <-done }:
+	case <-time.After(20 * time.Second):
+		t.Fatal("ebiten's loop does not draw")
+	}
+	defer close(done)
+	f(<-within)
+}
+
+func TestMain(m *testing.M) {
+	code := 1
+	g := &loop{done: make(chan int)}
+	go func() {
+		code = m.Run()
+		close(g.done)
+	}()
+	ebiten.SetWindowSize(320, 200)
+	if err := ebiten.RunGame(g); err != nil {
+		fmt.Fprintf(os.Stderr, "stage: running ebiten: %v\n", err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// drawn draws a stage on a fresh image and returns a function that reads a
+// pixel at a point.
+func drawn(s *Stage, w, h int) func(x, y float64) color.RGBA {
+	s.LayoutF(float64(w), float64(h))
+	k := s.scale
+	img := ebiten.NewImage(int(float64(w)*k), int(float64(h)*k))
+	s.Draw(img)
+	pix := make([]byte, 4*img.Bounds().Dx()*img.Bounds().Dy())
+	img.ReadPixels(pix)
+	return func(x, y float64) color.RGBA {
+		o := 4 * (int(y*k)*img.Bounds().Dx() + int(x*k))
+		return color.RGBA{pix[o], pix[o+1], pix[o+2], pix[o+3]}
+	}
+}
+
+func TestDrawsEveryCellInItsColour(t *testing.T) {
+	inLoop(t, func(*ebiten.Image) {
+		for _, theme := range []Theme{Light, Dark} {
+			s := New(Options{})
+			sc := hybrid(9)
+			s.SetScene(sc)
+			s.SetTheme(theme)
+			at := drawn(s, 1000, 700)
+			sk := skins[theme]
+			for _, b := range s.lay.maps {
+				for i := range b.rows {
+					for j := range b.cols {
+						l := &sc.Layers[b.layer]
+						want := sk.back
+						if l.Kind == GDN {
+							want = sk.signed.colour(l.State[(b.head*l.K+i)*l.V+j], s.limits[b.layer])
+						} else if j <= i && i <= sc.T {
+							want = sk.chance.colour(sc.prob(l, b.head, i, j), 1)
+						} else if b.words {
+							continue // the words stand there
+						}
+						// Near the lower left corner, clear of numbers, seams and the current row's frame.
+						got := at(b.box.x+(float64(j)+0.25)*b.cw, b.box.y+(float64(i)+0.78)*b.ch)
+						if got != want {
+							t.Fatalf("theme %d layer %d head %d cell %d, %d: got %v, want %v", theme, b.layer, b.head, i, j, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func TestNothingChangedNothingDrawn(t *testing.T) {
+	inLoop(t, func(screen *ebiten.Image) {
+		s := New(Options{})
+		step := func(what string, want int, f func()) {
+			t.Helper()
+			f()
+			before := s.Frames()
+			s.Draw(screen)
+			s.Draw(screen)
+			if got := s.Frames() - before; got != want {
+				t.Errorf("%s: drew %d frames, want %d", what, got, want)
+			}
+		}
+		s.LayoutF(1000, 700)
+		sc := hybrid(9)
+		step("first scene", 1, func() { s.SetScene(sc) })
+		step("nothing", 0, func() {})
+		step("same size", 0, func() { s.LayoutF(1000, 700) })
+		step("same theme and view", 0, func() { s.SetTheme(Light); s.SetView(AllHeads) })
+		step("theme", 1, func() { s.SetTheme(Dark) })
+		step("view", 1, func() { s.SetView(View{Layer: 1}) })
+		step("all heads", 1, func() { s.SetView(AllHeads) })
+		step("pointer over nothing", 0, func() { s.input(1, 1, false, 0) })
+		m := s.lay.maps[0]
+		step("pointer on a cell", 1, func() { s.input(m.box.x+1, m.box.y+1, false, 0) })
+		step("pointer in the same cell", 0, func() { s.input(m.box.x+2, m.box.y+2, false, 0) })
+		step("hidden", 0, func() { s.SetVisible(false); s.SetScene(sc) })
+		step("visible again", 1, func() { s.SetVisible(true) })
+		step("size", 1, func() { s.LayoutF(500, 400) })
+	})
+}
+
+func TestPointerCallsBack(t *testing.T) {
+	inLoop(t, func(screen *ebiten.Image) {
+		var hover []string
+		var selected [][2]int
+		var sought []int
+		s := New(Options{
+			OnHover:  func(x string) { hover = append(hover, x) },
+			OnSelect: func(l, h int) { selected = append(selected, [2]int{l, h}) },
+			OnSeek:   func(t int) { sought = append(sought, t) },
+		})
+		do := func(x, y float64, down bool) {
+			for _, f := range s.input(x, y, down, 0) {
+				f()
+			}
+			s.place()
+		}
+		s.SetScene(hybrid(9))
+		s.LayoutF(1000, 700)
+		s.Draw(screen)
+		m := s.lay.maps[1].box
+		do(m.x+2, m.y+2, false)
+		do(m.x+2, m.y+2, true)
+		do(m.x+2, m.y+2, true) // held
+		do(m.x+2, m.y+2, false)
+		if len(s.lay.maps) != 1 {
+			t.Errorf("after a click on a head: got %d maps, want it alone", len(s.lay.maps))
+		}
+		do(s.lay.back.x+2, s.lay.back.y+2, true)
+		do(0, 0, false)
+		w := s.lay.words[4]
+		do(w.x+2, s.lay.strip.y+w.y+2, true)
+		if want := [][2]int{{0, 1}, {-1, 0}}; fmt.Sprint(selected) != fmt.Sprint(want) {
+			t.Errorf("selected: got %v, want %v", selected, want)
+		}
+		if fmt.Sprint(sought) != "[4]" {
+			t.Errorf("sought: got %v, want [4]", sought)
+		}
+		if len(hover) == 0 || hover[0] != "layer 0 head 1 state[k=0,v=0] = 0" {
+			t.Errorf("hover: got %q", hover)
+		}
+	})
+}
+
+func TestSetSceneCopies(t *testing.T) {
+	s := New(Options{})
+	sc := hybrid(9)
+	s.SetScene(sc)
+	sc.Layers[0].State[3] = 99
+	sc.Words[0].Text = "changed"
+	if s.scene.Layers[0].State[3] == 99 || s.scene.Words[0].Text == "changed" {
+		t.Error("the stage's scene changed with the caller's")
+	}
+}
+
+func TestColourScaleOnlyGrowsWithinARun(t *testing.T) {
+	s := New(Options{})
+	sc := hybrid(9)
+	s.SetScene(sc)
+	if s.limits[0] != 20 {
+		t.Fatalf("limit for 12: got %g, want 20", s.limits[0])
+	}
+	clear(sc.Layers[0].State)
+	s.SetScene(sc)
+	if s.limits[0] != 20 {
+		t.Errorf("a smaller state in the same run: got limit %g, want 20", s.limits[0])
+	}
+	sc.Run++
+	s.SetScene(sc)
+	if s.limits[0] != 1 {
+		t.Errorf("a new run: got limit %g, want 1", s.limits[0])
+	}
+}
+
+func TestTextIsDrawn(t *testing.T) {
+	for _, scale := range []float64{1, 1.5, 3} {
+		for _, f := range []face{faceLabel, faceHead, faceCode} {
+			s := newSheet(f, scale)
+			for _, r := range alphabet + string([]rune{tick, cross, arrow}) {
+				g, ok := s.glyphs[r]
+				ink := 0
+				for y := range g.h {
+					for x := range g.w {
+						ink += int(s.alpha[(g.y+y)*s.w+g.x+x])
+					}
+				}
+				if !ok || g.advance <= 0 || (ink == 0) != (r == ' ') {
+					t.Errorf("%+v at %g: %q: known %v, advance %g, ink %d", f, scale, r, ok, g.advance, ink)
+				}
+			}
+			if s.glyph('\u4e16') != s.glyphs['?'] {
+				t.Errorf("%+v: an unknown rune does not show as ?", f)
+			}
+		}
+	}
+}
