@@ -26,8 +26,8 @@ func mustFiles(t testing.TB, kind string) map[string][]byte {
 }
 
 // margin is the logit of the right word minus the largest other.
-func margin(logits []float64, right int32) float64 {
-	other := math.Inf(-1)
+func margin[T float](logits []T, right int32) T {
+	other := T(math.Inf(-1))
 	for id, x := range logits {
 		if int32(id) != right {
 			other = max(other, x)
@@ -38,9 +38,9 @@ func margin(logits []float64, right int32) float64 {
 
 // ask returns how many programs' last questions are answered right, and the
 // smallest margin.
-func ask(t testing.TB, r *reference, programs []*task.Program) (right int, smallest float64) {
+func ask[T float](t testing.TB, r *reference[T], programs []*task.Program) (right int, smallest T) {
 	t.Helper()
-	smallest = math.Inf(1)
+	smallest = T(math.Inf(1))
 	for _, p := range programs {
 		q, ok := p.Query()
 		if !ok {
@@ -79,7 +79,7 @@ func asked(t testing.TB, p *task.Program, question string) *task.Program {
 const wide = 18.5
 
 func TestStateTracking(t *testing.T) {
-	r := open64(t, mustFiles(t, "st"))
+	r := load[float64](t, mustFiles(t, "st"))
 	for _, n := range []int{1, 4, 8, 16, 32, 64, 128, 256, 512} {
 		right, m := ask(t, r, generate(64, func(i uint64) *task.Program { return task.Generate(task.StateTracking, n, 1, i) }))
 		t.Logf("n = %d: %d of 64 right, smallest margin %.2f", n, right, m)
@@ -90,7 +90,7 @@ func TestStateTracking(t *testing.T) {
 }
 
 func TestStateBasedRecall(t *testing.T) {
-	r := open64(t, mustFiles(t, "sbr"))
+	r := load[float64](t, mustFiles(t, "sbr"))
 	for _, n := range task.StateBasedRecall.Levels() {
 		bits := generate(64, func(i uint64) *task.Program { return task.Generate(task.StateBasedRecall, n, 1, i) })
 		var pointers []*task.Program
@@ -113,13 +113,13 @@ func TestStateBasedRecall(t *testing.T) {
 
 // every runs one program and checks each question in it; a wrong statement
 // after == must not matter.
-func every(t *testing.T, r *reference, src string) {
+func every[T float](t *testing.T, r *reference[T], src string) {
 	t.Helper()
 	p, err := task.Parse(src)
 	if err != nil {
 		t.Fatal(err)
 	}
-	logits, smallest := r.logits(p.IDs()), math.Inf(1)
+	logits, smallest := r.logits(p.IDs()), T(math.Inf(1))
 	for _, q := range p.Queries() {
 		m := margin(logits[q.Pos], q.AnswerID())
 		smallest = min(smallest, m)
@@ -130,6 +130,7 @@ func every(t *testing.T, r *reference, src string) {
 	t.Logf("%d questions among %d tokens, smallest margin %.2f", len(p.Queries()), len(p.Tokens()), smallest)
 }
 
+// The margins hold in float32, too, in which devices compute.
 func TestQuestionsOnTheWay(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 2))
 	swap := func() string {
@@ -145,7 +146,8 @@ func TestQuestionsOnTheWay(t *testing.T) {
 				src.WriteString(swap() + "assert " + task.Var(draw.IntN(task.NumVars)).String() + "==0 ")
 			}
 		}
-		every(t, open64(t, mustFiles(t, "st")), src.String())
+		every(t, load[float64](t, mustFiles(t, "st")), src.String())
+		every(t, load[float32](t, mustFiles(t, "st")), src.String())
 	})
 	t.Run("sbr", func(t *testing.T) {
 		// Every index once as a value, with the old values swapped about.
@@ -159,7 +161,8 @@ func TestQuestionsOnTheWay(t *testing.T) {
 			v, w := task.Var(draw.IntN(task.NumVars)), task.Var(draw.IntN(task.NumVars))
 			fmt.Fprintf(&src, "%s= %d assert bits[%s]==0 assert %s==0 %sassert %s==1 assert bits[%s]==1 ", v, i, v, v, swap(), w, w)
 		}
-		every(t, open64(t, mustFiles(t, "sbr")), src.String())
+		every(t, load[float64](t, mustFiles(t, "sbr")), src.String())
+		every(t, load[float32](t, mustFiles(t, "sbr")), src.String())
 	})
 }
 
@@ -179,7 +182,7 @@ func TestNegativeEigenvaluesAreNeeded(t *testing.T) {
 		{"sbr", task.StateBasedRecall, 128, 0.69},
 		{"sbr", task.Recall, 128, 0.69},
 	} {
-		r := open64(t, mustFiles(t, c.kind))
+		r := load[float64](t, mustFiles(t, c.kind))
 		r.NegEig = false
 		right, _ := ask(t, r, generate(64, func(i uint64) *task.Program { return task.Generate(c.task, c.n, 1, i) }))
 		share := float64(right) / 64

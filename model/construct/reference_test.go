@@ -11,20 +11,22 @@ import (
 	"shellgame/model/safetensors"
 )
 
-// reference is the published forward pass in float64, one loop over time, for
+type float interface{ float32 | float64 }
+
+// reference is the published forward pass, one loop over time and sums in T, for
 // models without RoPE whose key and value heads are as many.
-type reference struct {
+type reference[T float] struct {
 	*config.Config
-	w    map[string][]float64
-	rows map[string][][]element // the matrices' elements that are not zero
+	w    map[string][]T
+	rows map[string][][]element[T] // the matrices' elements that are not zero
 }
 
-type element struct {
+type element[T float] struct {
 	in int
-	x  float64
+	x  T
 }
 
-func open64(t testing.TB, files map[string][]byte) *reference {
+func load[T float](t testing.TB, files map[string][]byte) *reference[T] {
 	t.Helper()
 	c, err := config.Parse(files["config.json"])
 	if err != nil {
@@ -40,20 +42,20 @@ func open64(t testing.TB, files map[string][]byte) *reference {
 	if c.HK != c.HV || c.KVHeads != c.Heads {
 		t.Fatalf("got %d key heads for %d value heads, %d for %d in attention: the reference wants equal numbers", c.HK, c.HV, c.KVHeads, c.Heads)
 	}
-	r := &reference{c, map[string][]float64{}, map[string][][]element{}}
+	r := &reference[T]{c, map[string][]T{}, map[string][][]element[T]{}}
 	for _, name := range f.Names() {
 		x, err := f.ReadF32(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, v := range x {
-			r.w[name] = append(r.w[name], float64(v))
+			r.w[name] = append(r.w[name], T(v))
 		}
 		if tensor, _ := f.Tensor(name); len(tensor.Shape) == 2 {
-			rows := make([][]element, tensor.Shape[0])
+			rows := make([][]element[T], tensor.Shape[0])
 			for i, v := range r.w[name] {
 				if o := i / tensor.Shape[1]; v != 0 {
-					rows[o] = append(rows[o], element{i % tensor.Shape[1], v})
+					rows[o] = append(rows[o], element[T]{i % tensor.Shape[1], v})
 				}
 			}
 			r.rows[name] = rows
@@ -63,8 +65,8 @@ func open64(t testing.TB, files map[string][]byte) *reference {
 }
 
 // linear is W x for W [out,in].
-func (r *reference) linear(name string, x []float64) []float64 {
-	y := make([]float64, len(r.rows[name+".weight"]))
+func (r *reference[T]) linear(name string, x []T) []T {
+	y := make([]T, len(r.rows[name+".weight"]))
 	for o, row := range r.rows[name+".weight"] {
 		for _, e := range row {
 			y[o] += e.x * x[e.in]
@@ -73,36 +75,36 @@ func (r *reference) linear(name string, x []float64) []float64 {
 	return y
 }
 
-func rmsNorm(x, w []float64, eps float64) []float64 {
-	var sum float64
+func rmsNorm[T float](x, w []T, eps T) []T {
+	var sum T
 	for _, v := range x {
 		sum += v * v
 	}
-	scale := 1 / math.Sqrt(sum/float64(len(x))+eps)
-	y := make([]float64, len(x))
+	scale := 1 / root(sum/T(len(x))+eps)
+	y := make([]T, len(x))
 	for i, v := range x {
 		y[i] = v * scale * w[i]
 	}
 	return y
 }
 
-func addTo(x, y []float64) {
+func addTo[T float](x, y []T) {
 	for i := range x {
 		x[i] += y[i]
 	}
 }
 
 // hidden is the residual stream [T,D] before the final norm.
-func (r *reference) hidden(ids []int32) [][]float64 {
-	xs := make([][]float64, len(ids))
+func (r *reference[T]) hidden(ids []int32) [][]T {
+	xs := make([][]T, len(ids))
 	for t, id := range ids {
-		xs[t] = append([]float64(nil), r.w["model.embed_tokens.weight"][int(id)*r.D:(int(id)+1)*r.D]...)
+		xs[t] = append([]T(nil), r.w["model.embed_tokens.weight"][int(id)*r.D:(int(id)+1)*r.D]...)
 	}
-	eps := float64(r.RMSEps)
+	eps := T(r.RMSEps)
 	for i, l := range r.Layers {
 		p := fmt.Sprintf("model.layers.%d.", i)
 		if l.Kind == config.GDN {
-			in := make([][]float64, len(xs))
+			in := make([][]T, len(xs))
 			for t, x := range xs {
 				in[t] = rmsNorm(x, r.w[p+"attention_layer_norm.weight"], eps)
 			}
@@ -121,81 +123,82 @@ func (r *reference) hidden(ids []int32) [][]float64 {
 }
 
 // logits are those after each of ids, [T,N].
-func (r *reference) logits(ids []int32) [][]float64 {
+func (r *reference[T]) logits(ids []int32) [][]T {
 	xs := r.hidden(ids)
 	for t, x := range xs {
-		xs[t] = r.linear("lm_head", rmsNorm(x, r.w["model.norm.weight"], float64(r.RMSEps)))
+		xs[t] = r.linear("lm_head", rmsNorm(x, r.w["model.norm.weight"], T(r.RMSEps)))
 	}
 	return xs
 }
 
-func (r *reference) mlp(p string, x []float64) []float64 {
+func (r *reference[T]) mlp(p string, x []T) []T {
 	gate, up := r.linear(p+"mlp.gate_proj", x), r.linear(p+"mlp.up_proj", x)
 	for i := range gate {
-		gate[i] = silu(gate[i]) * up[i]
+		gate[i] = T(silu(float64(gate[i]))) * up[i]
 	}
 	return r.linear(p+"mlp.down_proj", gate)
 }
 
 // conv is the causal depthwise convolution of xs [T,C] with w [C,1,W], then SiLU.
-func (r *reference) conv(xs [][]float64, w []float64) [][]float64 {
-	out := make([][]float64, len(xs))
+func (r *reference[T]) conv(xs [][]T, w []T) [][]T {
+	out := make([][]T, len(xs))
 	for t := range xs {
-		out[t] = make([]float64, len(xs[t]))
+		out[t] = make([]T, len(xs[t]))
 		for c := range out[t] {
-			var sum float64
+			var sum T
 			for i := range r.W {
 				if s := t - (r.W - 1) + i; s >= 0 {
 					sum += w[c*r.W+i] * xs[s][c]
 				}
 			}
-			out[t][c] = silu(sum)
+			out[t][c] = T(silu(float64(sum)))
 		}
 	}
 	return out
 }
 
-func l2(x []float64) []float64 {
-	var sum float64
+func l2[T float](x []T) []T {
+	var sum T
 	for _, v := range x {
 		sum += v * v
 	}
-	y := make([]float64, len(x))
+	y := make([]T, len(x))
 	for i, v := range x {
-		y[i] = v / math.Sqrt(sum+1e-6)
+		y[i] = v / root(sum+1e-6)
 	}
 	return y
 }
 
 // gdn is the gated delta rule: S <- exp(g) S; u = beta (v - S^T k);
 // S <- S + k u^T; o = S^T q.
-func (r *reference) gdn(p string, xs [][]float64) [][]float64 {
-	var qkv [3][][]float64
+func (r *reference[T]) gdn(p string, xs [][]T) [][]T {
+	var qkv [3][][]T
 	for i, name := range []string{"q", "k", "v"} {
-		in := make([][]float64, len(xs))
+		in := make([][]T, len(xs))
 		for t, x := range xs {
 			in[t] = r.linear(p+name+"_proj", x)
 		}
 		qkv[i] = r.conv(in, r.w[p+name+"_conv1d.weight"])
 	}
-	states := make([][]float64, r.HV) // [K,V] each
+	states := make([][]T, r.HV) // [K,V] each
 	for h := range states {
-		states[h] = make([]float64, r.K*r.V)
+		states[h] = make([]T, r.K*r.V)
 	}
-	out := make([][]float64, len(xs))
+	out := make([][]T, len(xs))
 	for t, x := range xs {
 		a, b, gate := r.linear(p+"a_proj", x), r.linear(p+"b_proj", x), r.linear(p+"g_proj", x)
-		y := make([]float64, 0, r.HV*r.V)
+		y := make([]T, 0, r.HV*r.V)
 		for h, s := range states {
 			q, k := l2(qkv[0][t][h*r.K:(h+1)*r.K]), l2(qkv[1][t][h*r.K:(h+1)*r.K])
 			v := qkv[2][t][h*r.V : (h+1)*r.V]
-			beta := 1 / (1 + math.Exp(-b[h]))
+			beta := T(1 / (1 + math.Exp(-float64(b[h]))))
 			if r.NegEig {
 				beta *= 2
 			}
-			z := a[h] + r.w[p+"dt_bias"][h]
-			alpha := math.Exp(-math.Exp(r.w[p+"A_log"][h]) * (max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))))
-			o := make([]float64, r.V)
+			z := float64(a[h] + r.w[p+"dt_bias"][h])
+			softplus := max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
+			alpha := T(math.Exp(-math.Exp(float64(r.w[p+"A_log"][h])) * softplus))
+			o := make([]T, r.V)
 			for j := range r.V {
 				u := v[j]
 				for i := range r.K {
@@ -204,13 +207,13 @@ func (r *reference) gdn(p string, xs [][]float64) [][]float64 {
 				}
 				for i := range r.K {
 					s[i*r.V+j] += k[i] * beta * u
-					o[j] += s[i*r.V+j] * q[i] / math.Sqrt(float64(r.K))
+					o[j] += s[i*r.V+j] * q[i] / root(T(r.K))
 				}
 			}
 			y = append(y, rmsNorm(o, r.w[p+"o_norm.weight"], config.OutputNormEps)...)
 		}
 		for i := range y {
-			y[i] *= silu(gate[i])
+			y[i] *= T(silu(float64(gate[i])))
 		}
 		out[t] = r.linear(p+"o_proj", y)
 	}
@@ -218,26 +221,26 @@ func (r *reference) gdn(p string, xs [][]float64) [][]float64 {
 }
 
 // attention is causal softmax attention, norms over the whole q and k, no RoPE.
-func (r *reference) attention(p string, xs [][]float64) [][]float64 {
-	eps := float64(r.RMSEps)
-	ks, vs, out := make([][]float64, len(xs)), make([][]float64, len(xs)), make([][]float64, len(xs))
+func (r *reference[T]) attention(p string, xs [][]T) [][]T {
+	eps := T(r.RMSEps)
+	ks, vs, out := make([][]T, len(xs)), make([][]T, len(xs)), make([][]T, len(xs))
 	for t, x := range xs {
 		q := rmsNorm(r.linear(p+"q_proj", x), r.w[p+"q_norm.weight"], eps)
 		ks[t] = rmsNorm(r.linear(p+"k_proj", x), r.w[p+"k_norm.weight"], eps)
 		vs[t] = r.linear(p+"v_proj", x)
-		y := make([]float64, len(q))
+		y := make([]T, len(q))
 		for h := range r.Heads {
 			from, to := h*r.HeadDim, (h+1)*r.HeadDim
-			scores, most := make([]float64, t+1), math.Inf(-1)
+			scores, most := make([]T, t+1), T(math.Inf(-1))
 			for s := range scores {
 				for i := from; i < to; i++ {
-					scores[s] += q[i] * ks[s][i] / math.Sqrt(float64(r.HeadDim))
+					scores[s] += q[i] * ks[s][i] / root(T(r.HeadDim))
 				}
 				most = max(most, scores[s])
 			}
-			var sum float64
+			var sum T
 			for s := range scores {
-				scores[s] = math.Exp(scores[s] - most)
+				scores[s] = T(math.Exp(float64(scores[s] - most)))
 				sum += scores[s]
 			}
 			for s, w := range scores {
@@ -250,6 +253,8 @@ func (r *reference) attention(p string, xs [][]float64) [][]float64 {
 	}
 	return out
 }
+
+func root[T float](x T) T { return T(math.Sqrt(float64(x))) }
 
 // The reference itself, on a trained checkpoint with both kinds of layers and a
 // golden file that others computed.
@@ -278,7 +283,7 @@ func TestReference(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := open64(t, files)
+	r := load[float64](t, files)
 	for _, c := range []struct {
 		name  string
 		negEi bool
