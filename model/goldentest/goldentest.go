@@ -235,6 +235,17 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, float64(n), 'g', -1, 64), nil
 }
 
+// UnmarshalJSON reads null as NaN, so that what was not finite passes no bound.
+func (n *Number) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*n = Number(math.NaN())
+		return nil
+	}
+	f, err := strconv.ParseFloat(string(b), 64)
+	*n = Number(f)
+	return err
+}
+
 // Result is the comparison of one tensor; its JSON is a part of what verify
 // prints. Worst is the largest error, at Index of the flat tensor.
 type Result struct {

@@ -276,3 +276,14 @@ func TestDropOldest(t *testing.T) {
 		t.Errorf("got %v, want nothing", got)
 	}
 }
+
+// What is not finite is null in JSON and must fail its bound when read again.
+func TestNullFails(t *testing.T) {
+	var r Result
+	if err := json.Unmarshal([]byte(`{"name":"a","worst":null,"bound":1}`), &r); err != nil {
+		t.Fatal(err)
+	}
+	if float64(r.Worst) <= float64(r.Bound) {
+		t.Errorf("a worst of null was read as %v, within %v", r.Worst, r.Bound)
+	}
+}

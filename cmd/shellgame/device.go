@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+
+	"shellgame/model"
+	"shellgame/model/check"
+	"shellgame/model/safetensors"
+	"shellgame/model/tokenizer"
+	"shellgame/webgpu"
+)
+
+// deviceFlag picks what computes.
+type deviceFlag struct {
+	Device string `help:"What computes: auto takes a GPU that passes the self-test, else the CPU." enum:"auto,vulkan,metal,dx12,browser,cpu" default:"auto"`
+}
+
+// open opens the device.
+func (f deviceFlag) open(a *app) (webgpu.Device, error) {
+	o, err := check.Open(a.ctx, f.Device)
+	if err != nil {
+		return nil, err
+	}
+	if o.Reason != "" {
+		a.note("shellgame: using the CPU: %s", o.Reason)
+	}
+	return o.Device, nil
+}
+
+// modelFlag picks a checkpoint.
+type modelFlag struct {
+	Model     string `help:"Folder with config.json, the weights and, in it or above it, tokenizer.json." required:"" type:"path" placeholder:"DIR"`
+	Tokenizer string `help:"Another tokenizer.json." type:"path" placeholder:"FILE"`
+}
+
+func (f modelFlag) name() string { return filepath.Base(f.Model) }
+
+func (f modelFlag) load(a *app, dev webgpu.Device) (*model.Model, error) {
+	bar := a.bar("loading "+f.name(), true)
+	defer bar.Exit()
+	return model.Open(a.ctx, dev, f.name(), safetensors.Dir(f.Model), func(done, total int64) {
+		bar.ChangeMax64(total)
+		bar.Set64(done)
+	})
+}
+
+func (f modelFlag) words() (*tokenizer.Tokenizer, error) {
+	if f.Tokenizer != "" {
+		return model.OpenTokenizer(renamed{safetensors.Dir(filepath.Dir(f.Tokenizer)), filepath.Base(f.Tokenizer)})
+	}
+	return model.OpenTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
+}
+
+// bar shows progress on stderr, where that is a terminal.
+func (a *app) bar(what string, bytes bool) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(-1,
+		progressbar.OptionSetDescription(what),
+		progressbar.OptionSetWriter(a.err),
+		progressbar.OptionShowBytes(bytes),
+		progressbar.OptionThrottle(100*time.Millisecond),
+		progressbar.OptionClearOnFinish(),
+		progressbar.OptionSetVisibility(isTerminal(a.err)),
+	)
+}
+
+// begin opens the device and loads the model on it.
+func begin(a *app, d deviceFlag, m modelFlag) (webgpu.Device, *model.Model, error) {
+	dev, err := d.open(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	mod, err := m.load(a, dev)
+	if err != nil {
+		dev.Close()
+		return nil, nil, err
+	}
+	return dev, mod, nil
+}
+
+func describe(dev webgpu.Device) string {
+	i := dev.Info()
+	return fmt.Sprintf("%s, %s", i.Kind, i.Adapter)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"shellgame/task"
+	"shellgame/task/eval"
+)
+
+type evalCmd struct {
+	deviceFlag
+	modelFlag
+	Task    string `help:"Which task: st, recall or sbr." enum:"st,recall,sbr" required:""`
+	Levels  string `help:"Sizes to score, with commas." default:"4,8,16,32,64,128" placeholder:"N,N"`
+	Samples int    `help:"Programs a level." default:"256"`
+	Seed    uint64 `help:"Seed of the programs." default:"1"`
+	JSON    bool   `help:"Print one JSON object."`
+}
+
+// levels reads the sizes, refusing what the task cannot make.
+func (c *evalCmd) levels() ([]int, error) {
+	var list []int
+	for _, s := range strings.Split(c.Levels, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil {
+			return nil, fmt.Errorf("--levels: got %q, want sizes like 4,8,16", s)
+		}
+		if err := task.Task(c.Task).CheckLevel(n); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, nil
+}
+
+func (c *evalCmd) Run(a *app) error {
+	levels, err := c.levels()
+	if err != nil {
+		return err
+	}
+	if c.Samples < 1 {
+		return fmt.Errorf("--samples: got %d, want 1 or more", c.Samples)
+	}
+	var res *eval.Result
+	if inBrowser(c.deviceFlag) {
+		res, err = evalInBrowser(a, c, levels)
+	} else {
+		res, err = c.here(a, levels)
+	}
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return a.printJSON(res)
+	}
+	fmt.Fprintf(a.out, "%s on %s: %s, %s; %d programs a level, seed %d, generator %d\n", res.Model, task.Task(c.Task).Title(), res.Device, res.Adapter, res.Samples, res.Seed, res.Gen)
+	for _, l := range res.Levels {
+		fmt.Fprintf(a.out, "n = %3d  %.4f ± %.4f\n", l.N, l.Accuracy, l.Stderr)
+	}
+	return nil
+}
+
+func (c *evalCmd) here(a *app, levels []int) (*eval.Result, error) {
+	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)
+	if err != nil {
+		return nil, err
+	}
+	defer dev.Close()
+	bar := a.bar("answering", false)
+	defer bar.Exit()
+	return eval.Run(a.ctx, m, eval.Options{Task: task.Task(c.Task), Levels: levels, Samples: c.Samples, Seed: c.Seed, Progress: func(done, total int) {
+		bar.ChangeMax(total)
+		bar.Set(done)
+	}})
+}

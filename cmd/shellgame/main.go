@@ -1,0 +1,117 @@
+// Command shellgame runs small Gated-DeltaNet / attention models on WebGPU: it serves the
+// playground, checks checkpoints and devices, scores models, and traces what they do.
+//
+// Exit codes: 0 done and passed, 1 failed check or bad input, 2 usage, 3 device missing,
+// 130 interrupted. Results go to stdout, progress and notes to stderr.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+
+	"github.com/alecthomas/kong"
+	json "github.com/goccy/go-json"
+
+	"shellgame/internal/version"
+	"shellgame/webgpu"
+)
+
+// Exit codes of the command.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNoDevice    = 3
+	exitInterrupted = 130
+)
+
+// cli is the command line.
+type cli struct {
+	Version kong.VersionFlag `help:"Print the version and exit."`
+
+	Serve     serveCmd     `cmd:"" help:"Serve the playground on this machine."`
+	Verify    verifyCmd    `cmd:"" help:"Compare checkpoints with their golden files."`
+	Eval      evalCmd      `cmd:"" help:"Score a checkpoint on a task."`
+	Run       runCmd       `cmd:"" help:"Generate from a prompt."`
+	Trace     traceCmd     `cmd:"" help:"Print all that a model does with a program, as JSON."`
+	Check     checkCmd     `cmd:"" help:"Test this device's kernels against plain Go."`
+	Bench     benchCmd     `cmd:"" help:"Time a kernel after its check passed."`
+	Construct constructCmd `cmd:"" help:"Write a model that was worked out, not trained."`
+	Window    windowCmd    `cmd:"" help:"Show the stage in a window of its own."`
+}
+
+// app is what commands run with.
+type app struct {
+	ctx      context.Context
+	out, err io.Writer
+}
+
+// errFailed says that a check ran and failed: its results are already printed.
+var errFailed = errors.New("failed")
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// run parses args, runs the command and returns its exit code.
+func run(args []string, stdout, stderr io.Writer) int {
+	var c cli
+	code := -1
+	parser, err := kong.New(&c,
+		kong.Name("shellgame"),
+		kong.Description("A playground where people watch a hybrid language model think."),
+		kong.Vars{"version": "shellgame " + version.String()},
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(n int) { code = n }),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+	)
+	if err != nil {
+		fmt.Fprintln(stderr, "shellgame:", err)
+		return exitUsage
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	k, err := parser.Parse(args)
+	if code >= 0 { // --help or --version
+		return code
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "shellgame: %v; see shellgame --help\n", err)
+		return exitUsage
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err = k.Run(&app{ctx, stdout, stderr})
+	switch {
+	case err == nil:
+		return exitOK
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "shellgame: interrupted")
+		return exitInterrupted
+	case errors.Is(err, errFailed):
+		return exitFailed
+	case errors.Is(err, webgpu.ErrNoAdapter):
+		fmt.Fprintf(stderr, "shellgame: %s\n", oneLine(err))
+		return exitNoDevice
+	}
+	fmt.Fprintf(stderr, "shellgame: %s\n", oneLine(err))
+	return exitFailed
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// printJSON writes one JSON object to stdout.
+func (a *app) printJSON(v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = a.out.Write(append(b, '\n'))
+	return err
+}
+
+func (a *app) note(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }

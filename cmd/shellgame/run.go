@@ -1,0 +1,132 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"time"
+
+	"shellgame/model"
+	"shellgame/model/tokenizer"
+	"shellgame/task"
+)
+
+type runCmd struct {
+	deviceFlag
+	modelFlag
+	MaxNew int     `help:"Most tokens to generate." default:"64"`
+	Temp   float64 `help:"Temperature; 0 takes the most probable token." default:"0"`
+	Seed   uint64  `help:"Seed of the choice where --temp is above 0." default:"1"`
+	Prompt string  `arg:"" help:"What the model reads first; a one-line, unfinished program is fine."`
+}
+
+func (c *runCmd) Run(a *app) error {
+	tok, err := c.words()
+	if err != nil {
+		return err
+	}
+	ids, err := encode(tok, c.Prompt)
+	if err != nil {
+		return err
+	}
+	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	r, err := m.NewRunner(model.Options{Seqs: 1, Positions: len(ids) + max(c.MaxNew, 1), Tokens: min(len(ids), 512)})
+	if err != nil {
+		return err
+	}
+	s := r.NewSession()
+	// Pipelines are made before the clock starts.
+	warm := r.NewSession()
+	for _, n := range []int{min(len(ids), r.Opts.Tokens), 1} {
+		if _, err := warm.Prefill(a.ctx, ids[:n], true); err != nil {
+			return err
+		}
+		warm.Release()
+	}
+	start := time.Now()
+	out, err := s.Prefill(a.ctx, ids, true)
+	if err != nil {
+		return err
+	}
+	prefill := time.Since(start)
+	rng := rand.New(rand.NewPCG(c.Seed, 0))
+	start = time.Now()
+	n := 0
+	for ; n < c.MaxNew; n++ {
+		id, err := choose(out.Logits, c.Temp, rng)
+		if err != nil {
+			return err
+		}
+		if m.Config.EOS == id {
+			break
+		}
+		if n > 0 {
+			fmt.Fprint(a.out, " ")
+		}
+		fmt.Fprint(a.out, tok.Word(id))
+		if n+1 == c.MaxNew {
+			n++
+			break
+		}
+		if out, err = s.Step(a.ctx, id, true); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintln(a.out)
+	decode := time.Since(start)
+	a.note("%s: prefill %d tokens at %.0f tokens/s, decode %d at %.0f tokens/s", describe(dev), len(ids), float64(len(ids))/prefill.Seconds(), n, float64(max(n-1, 0))/decode.Seconds())
+	return nil
+}
+
+// encode reads a prompt as a program where the tokenizer is the zoo's, so that free spacing and
+// new lines are welcome; any other text goes to the tokenizer as it is.
+func encode(tok *tokenizer.Tokenizer, text string) ([]int, error) {
+	if id, ok := tok.ID("a,b,c,d,e=range(5)"); ok && tok.N() == task.NumWords && id >= 0 {
+		p, err := task.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("program: %w", err)
+		}
+		var ids []int
+		for _, t := range p.Tokens() {
+			ids = append(ids, int(t.ID))
+		}
+		return ids, nil
+	}
+	ids, _, err := tok.Encode(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(ids) == 0 {
+		return nil, errors.New("run: the prompt is empty")
+	}
+	return ids, nil
+}
+
+// choose picks the next token: the most probable one, the first of equals, or at a temperature one
+// by its softmax probability.
+func choose(logits []float32, temp float64, rng *rand.Rand) (int, error) {
+	best, sum := 0, 0.0
+	for i, v := range logits {
+		if math.IsNaN(float64(v)) {
+			return 0, fmt.Errorf("run: logit %d is NaN", i)
+		}
+		if v > logits[best] {
+			best = i
+		}
+	}
+	if temp <= 0 {
+		return best, nil
+	}
+	cum := make([]float64, len(logits))
+	for i, v := range logits {
+		sum += math.Exp(float64(v-logits[best]) / temp)
+		cum[i] = sum
+	}
+	return min(sort.SearchFloat64s(cum, rng.Float64()*sum), len(logits)-1), nil
+}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"shellgame/task"
+	"shellgame/task/playback"
+)
+
+type traceCmd struct {
+	deviceFlag
+	modelFlag
+	State   string `help:"Which steps keep the recurrent state: all, every=N or last." default:"all"`
+	Program string `arg:"" help:"The program; one line will do."`
+}
+
+// keep reads --state.
+func (c *traceCmd) keep(steps int) (func(t int) bool, error) {
+	switch every, ok := strings.CutPrefix(c.State, "every="); {
+	case c.State == "all":
+		return nil, nil
+	case c.State == "last":
+		return func(t int) bool { return t == steps-1 }, nil
+	case ok:
+		n, err := strconv.Atoi(every)
+		if err == nil && n > 0 {
+			return func(t int) bool { return (t+1)%n == 0 || t == steps-1 }, nil
+		}
+	}
+	return nil, fmt.Errorf("--state: got %q, want all, every=N or last", c.State)
+}
+
+func (c *traceCmd) Run(a *app) error {
+	p, err := task.Parse(c.Program)
+	if err != nil {
+		return fmt.Errorf("program: %w", err)
+	}
+	keep, err := c.keep(len(p.Tokens()))
+	if err != nil {
+		return err
+	}
+	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)
+	if err != nil {
+		return err
+	}
+	defer dev.Close()
+	r, err := playback.Runner(m, len(p.Tokens()))
+	if err != nil {
+		return err
+	}
+	b, err := playback.New(r, p)
+	if err != nil {
+		return err
+	}
+	for !b.Done() {
+		if _, err := b.Step(a.ctx); err != nil {
+			return err
+		}
+	}
+	return b.Trace(keep).Write(a.out)
+}

@@ -1,0 +1,216 @@
+package model
+
+import (
+	"fmt"
+	"math"
+
+	"shellgame/model/config"
+	"shellgame/shaders"
+	"shellgame/webgpu"
+)
+
+// recorder writes the forward pass down as dispatches.
+type recorder struct {
+	r     *Runner
+	f     form
+	rec   *webgpu.Recording
+	cfg   *config.Config
+	layer string // prefix of names: "layers.3."
+}
+
+// record writes down the forward pass of one form: the published olmo_hybrid and olmo3 models
+// (OlmoHybridForCausalLM, Olmo3ForCausalLM in transformers). GDN blocks normalise a sublayer's
+// input, attention blocks its output.
+func (r *Runner) record(f form) *program {
+	name := r.Model.Name + " prefill"
+	if f.step {
+		name = r.Model.Name + " step"
+	}
+	c := &recorder{r: r, f: f, rec: &webgpu.Recording{Name: name}, cfg: r.Model.Config}
+	d, eps := uint32(c.cfg.D), c.cfg.RMSEps
+	embed := r.Model.w["embed"]
+	c.op("embed", shaders.Embed, shaders.C{"W_KIND": embed.kind}, shaders.EmbedParams{D: d, Entries: uint32(c.cfg.N)}, embed.buf, c.buf("ids"), c.buf("x"))
+	for i, l := range c.cfg.Layers {
+		c.layer = fmt.Sprintf("layers.%d.", i)
+		c.keep(i)
+		if l.Kind == config.GDN {
+			c.gdnBlock(i)
+		} else {
+			c.attentionBlock(i, l)
+		}
+	}
+	c.layer = ""
+	out := uint32(1) // a row an output
+	c.op("outputs", shaders.Embed, nil, shaders.EmbedParams{D: d, Entries: uint32(r.Opts.Tokens), Rows: out}, c.buf("x"), c.buf("outs"), c.buf("out.x"))
+	c.op("norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Rows: out, Eps: eps}, c.buf("out.x"), c.weight("norm"), c.buf("out.h"))
+	c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
+	c.op("top", shaders.TopK, nil, shaders.TopKParams{N: uint32(c.cfg.N), K: uint32(r.Opts.TopK)}, c.buf("logits"), c.buf("top"))
+
+	p := &program{rec: c.rec, at: map[string]span{}}
+	tokens := r.Opts.Tokens
+	if f.step {
+		tokens = 1
+	}
+	read := func(key, name string, words, stride int) {
+		p.at[key] = span{c.rec.Read(c.buf(name), 0, 4*words, 4*stride), 4 * words}
+	}
+	read("top", "top", tokens*r.Opts.TopK*2, 0)
+	if f.all {
+		read("logits", "logits", tokens*c.cfg.N, 0)
+	}
+	if f.trace != traceNone {
+		c.readTrace(tokens, read)
+	}
+	return p
+}
+
+func (c *recorder) readTrace(tokens int, read func(key, name string, words, stride int)) {
+	r, cfg := c.r, c.cfg
+	if c.f.trace == tracePrompt {
+		read("out.h", "out.h", tokens*cfg.D, 0)
+	}
+	for i, l := range cfg.Layers {
+		if c.f.trace == tracePrompt {
+			read(c.r.names[i].hidden, c.r.names[i].hidden, tokens*cfg.D, 0)
+		}
+		if l.Kind == config.GDN {
+			read(c.r.names[i].qkv, c.r.names[i].qkv, tokens*cfg.C(), 0)
+			read(c.r.names[i].gates, c.r.names[i].gates, tokens*2*cfg.HV, 0)
+			state := cfg.HV * cfg.K * cfg.V
+			read(c.r.names[i].state, c.r.names[i].state, state, state)
+			if tail := (cfg.W - 1) * cfg.C(); tail > 0 && c.f.trace == tracePrompt {
+				read(c.r.names[i].tail, c.r.names[i].tail, tail, tail)
+			}
+			continue
+		}
+		read(c.r.names[i].qk, c.r.names[i].qk, tokens*(cfg.Heads+cfg.KVHeads)*cfg.HeadDim, 0)
+		read(c.r.names[i].probs, c.r.names[i].probs, tokens*cfg.Heads*r.Opts.Positions, 0)
+	}
+}
+
+func (c *recorder) buf(name string) webgpu.Buffer { return c.r.bufs[name] }
+
+func (c *recorder) weight(role string) webgpu.Buffer { return c.r.Model.w[role].buf }
+
+func (c *recorder) op(name string, k *shaders.Kernel, consts shaders.C, params any, bufs ...webgpu.Buffer) {
+	c.rec.Dispatch(c.layer+name, k, consts, params, bufs...)
+}
+
+// keep copies what enters a layer, for a [Prompt].
+func (c *recorder) keep(layer int) {
+	if c.f.trace == tracePrompt {
+		c.op("hidden", shaders.Copy, nil, shaders.CopyParams{D: uint32(c.cfg.D)}, c.buf("x"), c.buf(c.r.names[layer].hidden))
+	}
+}
+
+// linear multiplies x by a weight: y = x·wᵀ, or with Add y += that. D, N and absent strides follow
+// from the weight.
+func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
+	w := c.r.Model.w[role]
+	p.N = uint32(w.rows)
+	if p.D == 0 {
+		p.D = uint32(c.cfg.D)
+	}
+	if p.XStride == 0 {
+		p.XStride = p.D
+	}
+	if p.YStride == 0 {
+		p.YStride = p.N
+	}
+	k := shaders.MatMul
+	if c.f.step {
+		k = shaders.MatVec
+	}
+	c.op(name, k, shaders.C{"W_KIND": w.kind}, p, c.buf(x), w.buf, c.buf(y))
+}
+
+func (c *recorder) norm(name, role, x, y string, add uint32) {
+	d := uint32(c.cfg.D)
+	c.op(name, shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Eps: c.cfg.RMSEps, Add: add}, c.buf(x), c.weight(c.layer+role), c.buf(y))
+}
+
+func (c *recorder) gdnBlock(i int) {
+	cfg, r := c.cfg, c.r
+	in, ch := uint32(r.gdnIn()), uint32(cfg.C())
+	hv := uint32(cfg.HV)
+	qkv, gates := r.names[i].qkv, r.names[i].gates
+	state, tail := c.r.names[i].state, c.r.names[i].tail
+	w := func(role string) webgpu.Buffer { return c.weight(c.layer + role) }
+
+	c.norm("norm_a", "norm_a", "x", "h", 0)
+	c.linear("gdn.in", c.layer+"gdn.in", "h", "gdn.in", shaders.MatMulParams{})
+	conv := shaders.ConvParams{C: ch, W: uint32(cfg.W), XStride: in}
+	c.op("gdn.conv", shaders.Conv, nil, conv, c.buf("gdn.in"), w("gdn.conv"), c.buf(tail), c.buf("seqs"), c.buf("token_seq"), c.buf(qkv))
+	c.op("gdn.tail", shaders.ConvTail, nil, conv, c.buf("gdn.in"), c.buf("seqs"), c.buf(tail))
+	scale := float32(1)
+	if cfg.NegEig {
+		scale = 2
+	}
+	c.op("gdn.gates", shaders.Gates, nil, shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv, BetaScale: scale}, c.buf("gdn.in"), w("gdn.A_log"), w("gdn.dt_bias"), c.buf(gates))
+	c.op("gdn.l2norm", shaders.L2Norm, nil, shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}, c.buf(qkv))
+	c.deltaRule(qkv, gates, state)
+	c.op("gdn.o_norm", shaders.GatedNorm, nil, shaders.GatedNormParams{H: hv, V: uint32(cfg.V), GateStride: in, GateCol: ch + 2*hv, Eps: config.OutputNormEps}, c.buf("gdn.in"), w("gdn.o_norm"), c.buf("gdn.o"))
+	c.linear("gdn.out", c.layer+"gdn.out", "gdn.o", "x", shaders.MatMulParams{D: uint32(cfg.HV * cfg.V), Add: 1})
+
+	c.norm("norm_m", "norm_m", "x", "h", 0)
+	c.mlp("h", "x", 1)
+}
+
+// mlp is the SwiGLU block: y = down(silu(gate(x)) · up(x)), or with add y += that.
+func (c *recorder) mlp(x, y string, add uint32) {
+	f := uint32(c.cfg.FF)
+	c.linear("mlp.in", c.layer+"mlp.in", x, "mlp.in", shaders.MatMulParams{})
+	c.op("mlp.act", shaders.SwiGLU, nil, shaders.SwiGLUParams{F: f}, c.buf("mlp.in"), c.buf("mlp.act"))
+	c.linear("mlp.out", c.layer+"mlp.out", "mlp.act", y, shaders.MatMulParams{D: f, Add: add})
+}
+
+func (c *recorder) attentionBlock(i int, l config.Layer) {
+	cfg, r := c.cfg, c.r
+	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
+	in, qkStride := q+2*kv, q+kv
+	qk := r.names[i].qk
+	w := func(role string) webgpu.Buffer { return c.weight(c.layer + role) }
+
+	c.linear("attn.in", c.layer+"attn.in", "x", "attn.in", shaders.MatMulParams{})
+	// The norms run over all heads at once.
+	c.op("attn.q_norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: q, XStride: in, YStride: qkStride, Eps: cfg.RMSEps}, c.buf("attn.in"), w("attn.q_norm"), c.buf(qk))
+	c.op("attn.k_norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: kv, XStride: in, XCol: q, YStride: qkStride, YCol: q, Eps: cfg.RMSEps}, c.buf("attn.in"), w("attn.k_norm"), c.buf(qk))
+	if l.Rope != nil {
+		c.op("attn.rope", shaders.RoPE, nil, shaders.RoPEParams{Heads: uint32(cfg.Heads + cfg.KVHeads), HD: uint32(cfg.HeadDim), Rot: uint32(l.Rope.Dim), Stride: qkStride, Positions: uint32(r.Opts.Positions)},
+			c.buf(r.ropes[l.Rope]), c.buf("seqs"), c.buf("token_seq"), c.buf(qk))
+	}
+	c.attention(i, l, qk)
+	c.linear("attn.out", c.layer+"attn.out", "attn.o", "y", shaders.MatMulParams{D: q})
+	c.norm("norm_a", "norm_a", "y", "x", 1)
+	c.mlp("x", "y", 0)
+	c.norm("norm_m", "norm_m", "y", "x", 1)
+}
+
+// deltaRule runs the gated delta rule over normalised q, k, v and the gates, from each session's
+// state to its next.
+func (c *recorder) deltaRule(qkv, gates, state string) {
+	cfg := c.cfg
+	consts := shaders.C{"K": uint32(cfg.K), "V": uint32(cfg.V)}
+	p := shaders.GDNParams{HK: uint32(cfg.HK), HV: uint32(cfg.HV), Stride: uint32(cfg.C())}
+	c.op("gdn.step", shaders.GDNStep, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
+}
+
+// attention puts the new keys and values in the cache and attends over it.
+func (c *recorder) attention(i int, l config.Layer, qk string) {
+	cfg, n := c.cfg, c.r.names[i]
+	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
+	rows, seqs, of := c.buf("rows"), c.buf("seqs"), c.buf("token_seq")
+	k, v := c.buf(n.kCache), c.buf(n.vCache)
+	c.op("attn.kv", shaders.KVWrite, nil, shaders.KVWriteParams{D: kv, KStride: q + kv, KCol: q, VStride: q + 2*kv, VCol: q + kv},
+		c.buf(qk), c.buf("attn.in"), rows, seqs, of, k, v)
+	consts := shaders.C{"HD": uint32(cfg.HeadDim)}
+	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
+	kernel := shaders.Attention
+	if c.f.step {
+		kernel = shaders.AttentionDecode
+	}
+	c.op("attn.softmax", kernel, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
+	if c.f.trace != traceNone {
+		c.op("attn.probs", shaders.AttentionProbs, consts, p, c.buf(qk), k, rows, seqs, of, c.buf(n.probs))
+	}
+}

@@ -1,0 +1,189 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"shellgame/model/config"
+	"shellgame/model/safetensors"
+	"shellgame/shaders"
+	"shellgame/webgpu"
+)
+
+// OpDiff compares what one dispatch of a forward pass wrote on a device with what the kernel's
+// twin wrote from the same buffers.
+type OpDiff struct {
+	Op, Kernel string
+	Tokens     int
+	Worst      float64 // largest error of an element, relative to max(1, RMS of the twin's)
+	Bound      float64
+}
+
+// lockstepBound is what f32 arithmetic in another order may differ by over the short sums of a
+// tiny model.
+const lockstepBound = 1e-4
+
+// Lockstep reads a prompt and one more token on the CPU, dispatch by dispatch, and replays each
+// dispatch alone on dev from the same buffers. So an error shows in the kernel that makes it and
+// not in those that follow.
+func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt int) ([]OpDiff, error) {
+	cpu := webgpu.NewCPU()
+	m, err := Load(ctx, cpu, "check", cfg, ck)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Release()
+	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 1, Trace: true})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	ids := make([]int, prompt+1)
+	for i := range ids {
+		ids[i] = (i*7 + 3) % cfg.N
+	}
+	var all []OpDiff
+	s := r.NewSession()
+	for _, part := range [][]int{ids[:prompt], ids[prompt:]} {
+		in := []Input{{Session: s, IDs: part, Want: Last}}
+		p, err := r.plan(in)
+		if err != nil {
+			return nil, err
+		}
+		f := r.form(in, false, traceStep)
+		step, err := r.upload(f, p)
+		if err != nil {
+			return nil, err
+		}
+		diffs, err := lockstep(ctx, cpu, dev, r.record(f).rec, step)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, diffs...)
+		p.commit(r)
+	}
+	return all, nil
+}
+
+func lockstep(ctx context.Context, cpu, dev webgpu.Device, rec *webgpu.Recording, step shaders.Step) ([]OpDiff, error) {
+	if err := rec.Err(); err != nil {
+		return nil, err
+	}
+	var diffs []OpDiff
+	for _, op := range rec.Ops {
+		before, err := contents(ctx, cpu, op.Bufs)
+		if err != nil {
+			return nil, err
+		}
+		got, err := replay(ctx, dev, op, before, step)
+		if err != nil {
+			return nil, err
+		}
+		one := &webgpu.Recording{Name: op.Name, Ops: []webgpu.Op{op}}
+		prog, err := cpu.Prepare(ctx, one)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := prog.Play(ctx, step); err != nil {
+			return nil, err
+		}
+		want, err := contents(ctx, cpu, op.Bufs)
+		if err != nil {
+			return nil, err
+		}
+		d := OpDiff{Op: op.Name, Kernel: op.Kernel.Variant(op.C), Tokens: int(step.Tokens), Bound: lockstepBound}
+		for i, slot := range op.Kernel.Slots {
+			if slot.Access != shaders.Read {
+				d.Worst = math.Max(d.Worst, worst(op.Kernel, got[i], want[i]))
+			}
+		}
+		diffs = append(diffs, d)
+	}
+	return diffs, nil
+}
+
+// contents copies buffers of the CPU device.
+func contents(ctx context.Context, cpu webgpu.Device, bufs []webgpu.Buffer) ([][]uint32, error) {
+	rec := &webgpu.Recording{Name: "contents"}
+	for _, b := range bufs {
+		rec.Read(b, 0, b.Size(), 0)
+	}
+	p, err := cpu.Prepare(ctx, rec)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Release()
+	out, err := p.Play(ctx, shaders.Step{})
+	if err != nil {
+		return nil, err
+	}
+	var all [][]uint32
+	for i, b := range bufs {
+		all = append(all, wordView(out[rec.Reads[i].At:][:b.Size()]))
+	}
+	return all, nil
+}
+
+// replay runs one dispatch on dev over buffers that hold before, and returns what they hold after.
+func replay(ctx context.Context, dev webgpu.Device, op webgpu.Op, before [][]uint32, step shaders.Step) ([][]uint32, error) {
+	rec := &webgpu.Recording{Name: op.Name}
+	var bufs []webgpu.Buffer
+	defer func() {
+		for _, b := range bufs {
+			b.Release()
+		}
+	}()
+	for i, words := range before {
+		b, err := dev.NewBuffer(op.Kernel.Slots[i].Name, 4*len(words))
+		if err != nil {
+			return nil, err
+		}
+		bufs = append(bufs, b)
+		if err := dev.Write(b, 0, byteView(words)); err != nil {
+			return nil, err
+		}
+		rec.Read(b, 0, 4*len(words), 0)
+	}
+	rec.Ops = []webgpu.Op{{Name: op.Name, Kernel: op.Kernel, C: op.C, P: op.P, Bufs: bufs}}
+	p, err := dev.Prepare(ctx, rec)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op.Kernel.Name, err)
+	}
+	defer p.Release()
+	out, err := p.Play(ctx, step)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op.Kernel.Name, err)
+	}
+	var after [][]uint32
+	for i, words := range before {
+		after = append(after, append([]uint32(nil), wordView(out[rec.Reads[i].At:][:4*len(words)])...))
+	}
+	return after, nil
+}
+
+// worst is the largest error of an element. What is not finite on one side only, or an id that
+// differs, is an infinite error.
+func worst(k *shaders.Kernel, got, want []uint32) float64 {
+	sum, n, w := 0.0, 0, 0.0
+	for i := range want {
+		if got[i] == want[i] {
+			if x := math.Float32frombits(want[i]); finite(x) {
+				sum += float64(x) * float64(x)
+				n++
+			}
+			continue
+		}
+		g, x := math.Float32frombits(got[i]), math.Float32frombits(want[i])
+		if !finite(g) || !finite(x) || k == shaders.TopK && i%2 == 0 {
+			return math.Inf(1)
+		}
+		sum += float64(x) * float64(x)
+		n++
+		w = math.Max(w, math.Abs(float64(g)-float64(x)))
+	}
+	if n == 0 {
+		return 0
+	}
+	return w / math.Max(1, math.Sqrt(sum/float64(n)))
+}

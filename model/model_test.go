@@ -1,0 +1,346 @@
+package model_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"shellgame/model"
+	"shellgame/model/config"
+	"shellgame/model/safetensors"
+	"shellgame/webgpu"
+	"shellgame/webgpu/gputest"
+)
+
+const hybrid = `{"model_type":"olmo_hybrid","vocab_size":41,"hidden_size":24,"intermediate_size":40,"num_hidden_layers":3,
+"layer_types":["linear_attention","linear_attention","full_attention"],"num_attention_heads":4,"num_key_value_heads":2,
+"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":7,"linear_value_head_dim":12,"linear_conv_kernel_dim":4,
+"linear_allow_neg_eigval":true,"rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"tie_word_embeddings":true,"max_position_embeddings":512}`
+
+// random makes a small model on a device.
+func random(t testing.TB, d webgpu.Device, cfg string) *model.Model {
+	t.Helper()
+	c, err := config.Parse([]byte(cfg))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ck, err := model.RandomCheckpoint(c, safetensors.F16, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := model.Load(context.Background(), d, "random", c, ck)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Release)
+	return m
+}
+
+func runner(t testing.TB, m *model.Model, o model.Options) *model.Runner {
+	t.Helper()
+	r, err := m.NewRunner(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Release)
+	return r
+}
+
+func ids(n, vocab int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = (i*i*7 + 3*i + 1) % vocab
+	}
+	return list
+}
+
+func copied(v []float32) []float32 { return append([]float32(nil), v...) }
+
+// steps reads list token by token and returns the logits after each.
+func steps(t testing.TB, s *model.Session, list []int) []float32 {
+	t.Helper()
+	var all []float32
+	for _, id := range list {
+		out, err := s.Step(context.Background(), id, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, out.Logits...)
+	}
+	return all
+}
+
+var close4 = gputest.Tolerance{RMS: 2e-5, Max: 1e-4}
+
+// A prompt read in one play, in pieces split anywhere, and token by token leaves the same logits.
+func TestPrefillEqualsSteps(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, hybrid)
+		const n = 70
+		r := runner(t, m, model.Options{Tokens: 128, Positions: 128, Slots: 4, Rows: 512})
+		list := ids(n, m.Config.N)
+		one := r.NewSession()
+		want := steps(t, one, list)
+		one.Release()
+		whole := r.NewSession()
+		out, err := r.Play(context.Background(), []model.Input{{Session: whole, IDs: list, Want: model.All}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gputest.Close(t, "one play", close4, copied(out.Logits), want)
+		whole.Release()
+		for _, at := range []int{1, 2, 31, 32, 33, 64, 69} {
+			s := r.NewSession()
+			var got []float32
+			for _, part := range [][]int{list[:at], list[at:]} {
+				out, err := r.Play(context.Background(), []model.Input{{Session: s, IDs: part, Want: model.All}}, true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, out.Logits...)
+			}
+			gputest.Close(t, fmt.Sprintf("split at %d", at), close4, got, want)
+			s.Release()
+		}
+	})
+}
+
+// Sequences of one packed batch do not see each other, whatever their lengths.
+func TestBatchEqualsAlone(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, hybrid)
+		r := runner(t, m, model.Options{Tokens: 256, Positions: 128, Seqs: 4, Slots: 5, Rows: 512})
+		var inputs []model.Input
+		var want []float32
+		for i, n := range []int{1, 40, 7, 65} {
+			list := ids(n+i, m.Config.N)[i:]
+			s := r.NewSession()
+			all := steps(t, s, list)
+			want = append(want, all[len(all)-m.Config.N:]...)
+			s.Release()
+			inputs = append(inputs, model.Input{Session: r.NewSession(), IDs: list, Want: model.Last})
+		}
+		out, err := r.Play(context.Background(), inputs, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gputest.Close(t, "batch", close4, copied(out.Logits), want)
+		for o := range out.Outs {
+			best := 0
+			row := out.Logits[o*m.Config.N:][:m.Config.N]
+			for i, v := range row {
+				if v > row[best] {
+					best = i
+				}
+			}
+			if top := out.Top(o, 0); top.ID != best {
+				t.Errorf("output %d: most probable %d, its logits say %d", o, top.ID, best)
+			}
+		}
+	})
+}
+
+// A fork goes on as its origin would have, the origin does not notice, and everything comes back
+// when sessions are released.
+func TestForks(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, hybrid)
+		r := runner(t, m, model.Options{Tokens: 64, Positions: 64, Seqs: 4, Slots: 6, Rows: 128})
+		list := ids(30, m.Config.N)
+		s := r.NewSession()
+		want := steps(t, s, list)
+		s.Release()
+
+		s = r.NewSession()
+		steps(t, s, list[:10])
+		snapshot := s.Fork()
+		a, b := snapshot.Fork(), snapshot.Fork()
+		steps(t, a, []int{1, 2, 3})
+		// Two forks of one state in the same batch, beside their origin.
+		out, err := r.Play(context.Background(), []model.Input{
+			{Session: s, IDs: list[10:11], Want: model.Last},
+			{Session: a, IDs: []int{5, 6}, Want: model.Last},
+			{Session: b, IDs: list[10:12], Want: model.Last},
+		}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := m.Config.N
+		gputest.Close(t, "origin", close4, copied(out.Logits[:n]), want[10*n:11*n])
+		gputest.Close(t, "fork", close4, copied(out.Logits[2*n:3*n]), want[11*n:12*n])
+		gputest.Close(t, "origin goes on", close4, steps(t, s, list[11:]), want[11*n:])
+		back := snapshot.Fork()
+		gputest.Close(t, "back to the snapshot", close4, steps(t, back, list[10:]), want[10*n:])
+		for _, x := range []*model.Session{s, snapshot, a, b, back} {
+			x.Release()
+		}
+		// All room is free again: as many fresh sessions fit as at the start.
+		var fresh []*model.Session
+		for range 6 {
+			f := r.NewSession()
+			steps(t, f, list[:21])
+			fresh = append(fresh, f)
+		}
+		if _, err := r.NewSession().Step(context.Background(), 1, false); err == nil {
+			t.Error("a seventh session found a slot where there are six")
+		}
+		for _, f := range fresh {
+			f.Release()
+		}
+	})
+}
+
+// A session is as before after a play that failed.
+func TestRefusals(t *testing.T) {
+	m := random(t, webgpu.NewCPU(), hybrid)
+	r := runner(t, m, model.Options{Tokens: 8, Positions: 12, Seqs: 2, Slots: 2, Rows: 16})
+	s := r.NewSession()
+	want := steps(t, s, []int{1, 2, 3})
+	s.Release()
+	s = r.NewSession()
+	steps(t, s, []int{1, 2})
+	ctx := context.Background()
+	for name, in := range map[string][]model.Input{
+		"vocabulary": {{Session: s, IDs: []int{41}}},
+		"negative":   {{Session: s, IDs: []int{-1}}},
+		"too many":   {{Session: s, IDs: make([]int, 9)}},
+		"nothing":    {{Session: s}},
+		"twice":      {{Session: s, IDs: []int{1}}, {Session: s, IDs: []int{1}}},
+		"slots":      {{Session: r.NewSession(), IDs: []int{1}}, {Session: r.NewSession(), IDs: []int{1}}},
+	} {
+		if _, err := r.Play(ctx, in, false); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	steps(t, s, make([]int, 9)[:8])
+	if _, err := s.Prefill(ctx, []int{1, 1, 1}, false); err == nil {
+		t.Error("a session read beyond its positions")
+	}
+	s.Release()
+	s = r.NewSession()
+	got := steps(t, s, []int{1, 2, 3})
+	gputest.Close(t, "after refusals", gputest.Tolerance{}, got, want)
+}
+
+// Once warm, a step makes no buffer, pipeline or bind group, and few Go allocations.
+func TestStepReusesEverything(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, hybrid)
+		r := runner(t, m, model.Options{Tokens: 64, Positions: 256, Seqs: 4, Trace: true})
+		s := r.NewSession()
+		ctx := context.Background()
+		step := func() {
+			if _, err := s.Step(ctx, 1, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		step()
+		step()
+		before := d.Counts()
+		allocs := testing.AllocsPerRun(50, step)
+		after := d.Counts()
+		if after.Buffers != before.Buffers || after.Pipelines != before.Pipelines || after.BindGroups != before.BindGroups {
+			t.Errorf("steps made objects: before %+v, after %+v", before, after)
+		}
+		perStep := (after.Dispatches - before.Dispatches) / 51
+		t.Logf("%s: %.0f allocations and %d dispatches a step", d.Info().Kind, allocs, perStep)
+		if allocs >= 150 {
+			t.Errorf("%.0f allocations a step, want fewer than 150", allocs)
+		}
+	})
+}
+
+// A traced step agrees with an untraced one, and what it says fits together: rows of attention sum
+// to one, and S, q and o obey the delta rule's own equation.
+func TestTraceStep(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, hybrid)
+		r := runner(t, m, model.Options{Tokens: 64, Positions: 64, Seqs: 4, Trace: true})
+		s, plain := r.NewSession(), r.NewSession()
+		var before []float32
+		for i, id := range ids(20, m.Config.N) {
+			step, err := s.TraceStep(context.Background(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := plain.Step(context.Background(), id, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if top := out.Top(0, 0); top.ID != step.Top[0].ID {
+				t.Fatalf("step %d: traced %d, untraced %d", i, step.Top[0].ID, top.ID)
+			}
+			rows := step.Layers[2].Rows
+			for h := range rows.Shape[0] {
+				sum := 0.0
+				for _, p := range rows.Data[h*(i+1):][:i+1] {
+					sum += float64(p)
+				}
+				if math.Abs(sum-1) > 1e-5 {
+					t.Errorf("step %d head %d: attention sums to %v", i, h, sum)
+				}
+			}
+			l := step.Layers[0]
+			if before == nil {
+				before = make([]float32, len(l.State.Data))
+			}
+			gputest.Close(t, fmt.Sprintf("step %d state", i), gputest.Tolerance{RMS: 1e-5, Max: 1e-5}, l.State.Data, deltaRule(l, before))
+			before = l.State.Data
+		}
+	})
+}
+
+// deltaRule is S after a step from S before it, by the published formula in float64.
+func deltaRule(l model.LayerStep, before []float32) []float32 {
+	hv, k, v := l.State.Shape[0], l.State.Shape[1], l.State.Shape[2]
+	group := hv / l.K.Shape[0]
+	after := make([]float32, len(before))
+	for h := range hv {
+		key := l.K.Data[h/group*k:][:k]
+		for j := range v {
+			read := 0.0
+			for i := range k {
+				read += float64(key[i]) * float64(l.Alpha[h]) * float64(before[(h*k+i)*v+j])
+			}
+			u := float64(l.Beta[h]) * (float64(l.V.Data[h*v+j]) - read)
+			for i := range k {
+				at := (h*k+i)*v + j
+				after[at] = float32(float64(l.Alpha[h])*float64(before[at]) + float64(key[i])*u)
+			}
+		}
+	}
+	return after
+}
+
+// root is the module's folder as the tests see it.
+const root = ".."
+
+func openZoo(t testing.TB, d webgpu.Device, name string) *model.Model {
+	t.Helper()
+	m, err := model.Open(context.Background(), d, name, safetensors.Dir(filepath.Join(root, "web/zoo", name)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.Release)
+	return m
+}
+
+// The zoo's checkpoints load, say what they are, and a step of the hybrid takes few dispatches.
+func TestZooLoads(t *testing.T) {
+	found, err := filepath.Glob(filepath.Join(root, "web/zoo/*/config.json"))
+	if err != nil || len(found) < 15 {
+		t.Fatalf("found %d checkpoints in the zoo: %v", len(found), err)
+	}
+	for _, f := range found {
+		if _, err := os.Stat(f); err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Base(filepath.Dir(f))
+		m := openZoo(t, webgpu.NewCPU(), name)
+		r := runner(t, m, model.Options{Tokens: 8, Positions: 16})
+		t.Logf("%s: %d parameters, %s, %d dispatches a step, %d KiB a state", name, m.Params, model.Describe(m.Config), len(r.Dispatches(true)), r.StateBytes()/1024)
+	}
+}

@@ -1,0 +1,505 @@
+package model
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"shellgame/model/config"
+	"shellgame/shaders"
+	"shellgame/webgpu"
+)
+
+// Options size a [Runner]. Zero values take the defaults.
+type Options struct {
+	Tokens    int // packed tokens in one play; default 512
+	Seqs      int // sequences in one play; default 16
+	Positions int // longest session, in tokens; default the smaller of the model's own limit and 1024
+	Slots     int // state slots: one a session that has read something; default Seqs + 4
+	Rows      int // rows of the KV cache, shared by all sessions; default Positions + Tokens
+	TopK      int // most probable tokens found for each output; default 8
+	Trace     bool
+}
+
+// Runner owns what a model needs to run besides its weights: activations, state slots, the KV
+// cache, and the prepared recordings. Its sessions share these.
+type Runner struct {
+	Model *Model
+	Opts  Options
+
+	dev   webgpu.Device
+	bufs  map[string]webgpu.Buffer
+	names []layerNames
+	progs map[form]*program
+	ropes map[*config.Rope]string // buffer of each table
+
+	slotRefs []int
+	freeRows []uint32
+	rowRefs  []int
+	freeMaps []int // first words of unused row maps, each Positions long
+
+	seqs      []shaders.Seq
+	tokenSeq  []uint32
+	ids       []uint32
+	outs      []uint32
+	chunks    []uint32
+	written   bool // token_seq of a single token is on the device
+	stepWords [1]uint32
+}
+
+// form is which recording a play uses.
+type form struct {
+	step  bool // one token of one session
+	chunk bool // chunked delta rule rather than the token loop
+	trace traceKind
+	all   bool // logits are read back, not only the top
+}
+
+// traceKind is how much of a play is read back besides the outputs.
+type traceKind uint8
+
+const (
+	traceNone   traceKind = iota
+	traceStep             // what [Step] holds
+	tracePrompt           // what [Prompt] holds
+)
+
+type program struct {
+	webgpu.Program
+	rec *webgpu.Recording
+	at  map[string]span
+}
+
+// span is where a read-back lies in what a play returns, in bytes.
+type span struct{ at, size int }
+
+// NewRunner makes the buffers of a runner. It fails when they do not fit the device.
+func (m *Model) NewRunner(o Options) (*Runner, error) {
+	set := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	limit := m.Config.MaxPos
+	if limit <= 0 {
+		limit = 1024
+	}
+	set(&o.Tokens, 512)
+	set(&o.Seqs, 16)
+	set(&o.Positions, min(limit, 1024))
+	set(&o.Slots, o.Seqs+4)
+	set(&o.Rows, o.Positions+o.Tokens)
+	set(&o.TopK, 8)
+	o.TopK = min(o.TopK, m.Config.N)
+	r := &Runner{Model: m, Opts: o, dev: m.dev, bufs: map[string]webgpu.Buffer{}, progs: map[form]*program{}, ropes: map[*config.Rope]string{}, slotRefs: make([]int, o.Slots), rowRefs: make([]int, o.Rows)}
+	if err := r.makeBuffers(); err != nil {
+		r.Release()
+		return nil, err
+	}
+	for i := o.Rows - 1; i >= 0; i-- {
+		r.freeRows = append(r.freeRows, uint32(i))
+	}
+	for i := r.maps() - 1; i >= 0; i-- {
+		r.freeMaps = append(r.freeMaps, i*o.Positions)
+	}
+	return r, nil
+}
+
+// maps is how many row maps there are: one a state slot.
+func (r *Runner) maps() int { return r.Opts.Slots }
+
+func (r *Runner) makeBuffers() error {
+	c, o := r.Model.Config, r.Opts
+	t, b := o.Tokens, o.Seqs
+	need := map[string]int{ // words
+		"ids": t, "token_seq": t, "seqs": b * shaders.SeqWords, "outs": t,
+		"x": t * c.D, "h": t * c.D, "y": t * c.D,
+		"mlp.in": t * 2 * c.FF, "mlp.act": t * c.FF,
+		"out.x": t * c.D, "out.h": t * c.D, "logits": t * c.N, "top": t * o.TopK * 2,
+	}
+	hasGDN, hasAttention := false, false
+	for i, l := range c.Layers {
+		n := r.nameLayer(i)
+		r.names = append(r.names, n)
+		if l.Kind == config.GDN {
+			hasGDN = true
+			need[n.state] = o.Slots * c.HV * c.K * c.V
+			need[n.tail] = max(o.Slots*(c.W-1)*c.C(), 1)
+			need[n.qkv] = t * c.C()
+			need[n.gates] = t * 2 * c.HV
+		} else {
+			hasAttention = true
+			row := c.KVHeads * c.HeadDim
+			need[n.kCache] = o.Rows * row
+			need[n.vCache] = o.Rows * row
+			need[n.qk] = t * (c.Heads + c.KVHeads) * c.HeadDim
+			if o.Trace {
+				need[n.probs] = t * c.Heads * o.Positions
+			}
+			if l.Rope != nil && r.ropes[l.Rope] == "" {
+				r.ropes[l.Rope] = fmt.Sprintf("rope.%d", len(r.ropes))
+				need[r.ropes[l.Rope]] = o.Positions * l.Rope.Dim
+			}
+		}
+		if o.Trace {
+			need[n.hidden] = t * c.D
+		}
+	}
+	if hasGDN {
+		need["gdn.in"] = t * r.gdnIn()
+		need["gdn.o"] = t * c.HV * c.V
+		need["chunks"] = 4 * shaders.MaxChunks(t, b)
+		if shaders.GDNChunkOK(c.K, c.V) {
+			u, w := shaders.ChunkScratch(shaders.MaxChunks(t, b), c.HV, c.K, c.V)
+			need["chunk.u"], need["chunk.w"] = u, w
+		}
+	}
+	if hasAttention {
+		need["attn.in"] = t * (c.Heads + 2*c.KVHeads) * c.HeadDim
+		need["attn.o"] = t * c.Heads * c.HeadDim
+		need["rows"] = r.maps() * o.Positions
+	}
+	for name, words := range need {
+		buf, err := r.dev.NewBuffer(r.Model.Name+" "+name, 4*words)
+		if err != nil {
+			return fmt.Errorf("model: running %s: %w", r.Model.Name, err)
+		}
+		r.bufs[name] = buf
+	}
+	for rope, name := range r.ropes {
+		if err := r.dev.Write(r.bufs[name], 0, byteView(wordsOf(ropeTable(rope, o.Positions)))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// gdnIn is the number of columns of a GDN layer's fused input: q, k, v, a, b, g.
+func (r *Runner) gdnIn() int {
+	c := r.Model.Config
+	return c.C() + 2*c.HV + c.HV*c.V
+}
+
+// layerNames are a layer's buffers.
+type layerNames struct {
+	state, tail, kCache, vCache   string
+	qkv, gates, qk, probs, hidden string
+}
+
+// nameLayer names a layer's buffers. Activations that traces read are each layer's own; without
+// traces all layers share them.
+func (r *Runner) nameLayer(i int) layerNames {
+	own := func(name string) string { return fmt.Sprintf("%s.%d", name, i) }
+	shared := func(name string) string {
+		if r.Opts.Trace {
+			return own(name)
+		}
+		return name
+	}
+	return layerNames{own("state"), own("tail"), own("k_cache"), own("v_cache"), shared("qkv"), shared("gates"), shared("qk"), own("probs"), own("hidden")}
+}
+
+// Release frees the runner's buffers and programs. Its sessions are of no use afterwards.
+func (r *Runner) Release() {
+	for _, p := range r.progs {
+		p.Release()
+	}
+	for _, b := range r.bufs {
+		b.Release()
+	}
+	r.progs, r.bufs = nil, nil
+}
+
+// StateBytes is the size of one state slot over all layers: what a snapshot costs.
+func (r *Runner) StateBytes() int {
+	n := 0
+	for name, b := range r.bufs {
+		if len(name) > 5 && (name[:6] == "state." || name[:5] == "tail.") {
+			n += b.Size() / r.Opts.Slots
+		}
+	}
+	return n
+}
+
+// Which asks for outputs of a sequence.
+type Which int
+
+// The outputs that an Input can ask for.
+const (
+	None Which = iota
+	Last       // after its last token
+	All        // after every token
+)
+
+// Input is what one session reads in a play.
+type Input struct {
+	Session *Session
+	IDs     []int
+	Want    Which
+}
+
+// Token is a candidate for the next token and its probability.
+type Token struct {
+	ID int
+	P  float32
+}
+
+// Output is what a play computed. Slices are valid until the runner's next play.
+type Output struct {
+	Outs   int       // outputs, in the order of the inputs and their tokens
+	K      int       // candidates an output
+	Logits []float32 // [Outs, N], when asked for
+	top    []uint32
+	raw    []byte
+	prog   *program
+	tokens int
+}
+
+// Top returns candidate k of output o, the most probable first.
+func (o *Output) Top(out, k int) Token {
+	i := 2 * (out*o.K + k)
+	return Token{ID: int(o.top[i]), P: floatsOf(o.top[i+1 : i+2])[0]}
+}
+
+// Play feeds the inputs, at most Options.Seqs sessions and Options.Tokens tokens in all, as one
+// packed batch, and returns the outputs asked for. The sessions advance; after an error they are
+// as before.
+func (r *Runner) Play(ctx context.Context, inputs []Input, logits bool) (*Output, error) {
+	return r.play(ctx, inputs, logits, traceNone)
+}
+
+func (r *Runner) play(ctx context.Context, inputs []Input, logits bool, trace traceKind) (*Output, error) {
+	tokens := 0
+	for _, in := range inputs {
+		tokens += len(in.IDs)
+	}
+	if len(inputs) > r.Opts.Seqs || tokens > r.Opts.Tokens || tokens == 0 {
+		return nil, fmt.Errorf("model: a play of %d sessions and %d tokens: want at most %d and 1 to %d", len(inputs), tokens, r.Opts.Seqs, r.Opts.Tokens)
+	}
+	plan, err := r.plan(inputs)
+	if err != nil {
+		plan.undo(r)
+		return nil, err
+	}
+	f := r.form(inputs, logits, trace)
+	prog, err := r.program(ctx, f)
+	if err == nil {
+		var step shaders.Step
+		if step, err = r.upload(f, plan); err == nil {
+			var raw []byte
+			if raw, err = prog.Play(ctx, step); err == nil {
+				plan.commit(r)
+				out := &Output{Outs: int(step.Outs), K: r.Opts.TopK, raw: raw, prog: prog, tokens: tokens}
+				out.top = wordView(out.bytes("top"))
+				if logits {
+					out.Logits = floatView(out.bytes("logits"))[:out.Outs*r.Model.Config.N]
+				}
+				return out, nil
+			}
+		}
+	}
+	plan.undo(r)
+	return nil, err
+}
+
+// form chooses the recording for a play.
+func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
+	tokens, longest := 0, 0
+	for _, in := range inputs {
+		tokens += len(in.IDs)
+		longest = max(longest, len(in.IDs))
+	}
+	c := r.Model.Config
+	return form{step: tokens == 1, chunk: longest >= shaders.ChunkFrom && shaders.GDNChunkOK(c.K, c.V), trace: trace, all: logits}
+}
+
+func (o *Output) bytes(name string) []byte {
+	s := o.prog.at[name]
+	return o.raw[s.at:][:s.size]
+}
+
+func (r *Runner) program(ctx context.Context, f form) (*program, error) {
+	if p := r.progs[f]; p != nil {
+		return p, nil
+	}
+	p := r.record(f)
+	prog, err := r.dev.Prepare(ctx, p.rec)
+	if err != nil {
+		return nil, fmt.Errorf("model: running %s: %w", r.Model.Name, err)
+	}
+	p.Program = prog
+	r.progs[f] = p
+	return p, nil
+}
+
+// Dispatches lists the operations of a recording by name, for tests and the inspector.
+func (r *Runner) Dispatches(step bool) []string {
+	var names []string
+	for _, op := range r.record(form{step: step, chunk: !step && shaders.GDNChunkOK(r.Model.Config.K, r.Model.Config.V)}).rec.Ops {
+		names = append(names, op.Name+" "+op.Kernel.Name)
+	}
+	return names
+}
+
+// plan is what a play changes in the runner's books. Until it is committed it can be undone.
+type plan struct {
+	inputs []Input
+	slots  []int      // output slot of each input
+	rows   [][]uint32 // new cache rows of each input
+	maps   []int      // row map of each input
+	seqs   []shaders.Seq
+}
+
+func (r *Runner) plan(inputs []Input) (*plan, error) {
+	p := &plan{inputs: inputs}
+	cached := r.bufs["rows"] != nil
+	start := 0
+	for _, in := range inputs {
+		s := in.Session
+		if s == nil || s.r != r || slices.ContainsFunc(p.inputs[:len(p.slots)], func(o Input) bool { return o.Session == s }) {
+			return p, fmt.Errorf("model: a play takes each session of its runner once")
+		}
+		if len(s.IDs)+len(in.IDs) > r.Opts.Positions {
+			return p, fmt.Errorf("model: the session would read %d tokens, it has room for %d", len(s.IDs)+len(in.IDs), r.Opts.Positions)
+		}
+		for _, id := range in.IDs {
+			if id < 0 || id >= r.Model.Config.N {
+				return p, fmt.Errorf("model: token %d: the vocabulary has %d", id, r.Model.Config.N)
+			}
+		}
+		slot := s.slot
+		if slot < 0 || r.slotRefs[slot] > 1 {
+			slot = slices.Index(r.slotRefs, 0)
+			if slot < 0 {
+				return p, fmt.Errorf("model: all %d state slots are in use: release a session", r.Opts.Slots)
+			}
+			r.slotRefs[slot]++
+		}
+		p.slots = append(p.slots, slot)
+		m := s.rowMap
+		if cached && m < 0 {
+			if len(r.freeMaps) == 0 {
+				return p, fmt.Errorf("model: all %d row maps are in use: release a session", r.maps())
+			}
+			m = r.freeMaps[len(r.freeMaps)-1]
+			r.freeMaps = r.freeMaps[:len(r.freeMaps)-1]
+		}
+		p.maps = append(p.maps, m)
+		var rows []uint32
+		if cached {
+			n := len(in.IDs)
+			if n > len(r.freeRows) {
+				return p, fmt.Errorf("model: %d tokens need as many rows of the KV cache, %d of %d are free", n, len(r.freeRows), r.Opts.Rows)
+			}
+			rows = slices.Clone(r.freeRows[len(r.freeRows)-n:])
+			slices.Reverse(rows)
+			r.freeRows = r.freeRows[:len(r.freeRows)-n]
+		}
+		p.rows = append(p.rows, rows)
+		seq := shaders.Seq{Start: uint32(start), Count: uint32(len(in.IDs)), Past: uint32(len(s.IDs)), SlotIn: shaders.NoSlot, SlotOut: uint32(slot), Map: uint32(max(m, 0))}
+		if s.slot >= 0 {
+			seq.SlotIn = uint32(s.slot)
+		}
+		p.seqs = append(p.seqs, seq)
+		start += len(in.IDs)
+	}
+	return p, nil
+}
+
+// undo gives back what a failed play took.
+func (p *plan) undo(r *Runner) {
+	for i, in := range p.inputs {
+		if i < len(p.slots) && p.slots[i] != in.Session.slot {
+			r.slotRefs[p.slots[i]]--
+		}
+		if i < len(p.maps) && p.maps[i] >= 0 && in.Session.rowMap < 0 {
+			r.freeMaps = append(r.freeMaps, p.maps[i])
+		}
+		if i < len(p.rows) {
+			for j := len(p.rows[i]) - 1; j >= 0; j-- {
+				r.freeRows = append(r.freeRows, p.rows[i][j])
+			}
+		}
+	}
+}
+
+// commit moves the sessions on.
+func (p *plan) commit(r *Runner) {
+	for i, in := range p.inputs {
+		s := in.Session
+		if s.slot != p.slots[i] {
+			if s.slot >= 0 {
+				r.slotRefs[s.slot]--
+			}
+			s.slot = p.slots[i]
+		}
+		s.rowMap, s.mapped = p.maps[i], len(s.IDs)+len(in.IDs)
+		for _, row := range p.rows[i] {
+			r.rowRefs[row]++
+		}
+		s.rows = append(s.rows, p.rows[i]...)
+		s.IDs = append(s.IDs, in.IDs...)
+	}
+}
+
+// upload writes the tables of a play.
+func (r *Runner) upload(f form, p *plan) (shaders.Step, error) {
+	r.ids, r.tokenSeq, r.outs = r.ids[:0], r.tokenSeq[:0], r.outs[:0]
+	for i, in := range p.inputs {
+		first := len(r.ids)
+		for j, id := range in.IDs {
+			r.ids = append(r.ids, uint32(id))
+			r.tokenSeq = append(r.tokenSeq, uint32(i))
+			if in.Want == All || in.Want == Last && j == len(in.IDs)-1 {
+				r.outs = append(r.outs, uint32(first+j))
+			}
+		}
+	}
+	step := shaders.Step{Tokens: uint32(len(r.ids)), Seqs: uint32(len(p.seqs)), Outs: uint32(len(r.outs)), Slot: p.seqs[0].SlotOut}
+	if f.chunk {
+		r.chunks = shaders.Chunks(p.seqs)
+		step.Chunks = uint32(len(r.chunks) / 4)
+		if err := r.write("chunks", 0, r.chunks); err != nil {
+			return step, err
+		}
+	}
+	r.seqs = append(r.seqs[:0], p.seqs...)
+	if err := r.write("seqs", 0, seqWords(r.seqs)); err != nil {
+		return step, err
+	}
+	if err := r.write("ids", 0, r.ids); err != nil {
+		return step, err
+	}
+	if !f.step || !r.written {
+		if err := r.write("token_seq", 0, r.tokenSeq); err != nil {
+			return step, err
+		}
+		if err := r.write("outs", 0, r.outs); err != nil {
+			return step, err
+		}
+		// A step's own tables never change: token 0 of sequence 0.
+		r.written = f.step && len(r.outs) == 1
+	}
+	for i, in := range p.inputs {
+		s := in.Session
+		if len(p.rows[i]) == 0 {
+			continue
+		}
+		if s.mapped < len(s.rows) { // a fork's prefix is not in its own map yet
+			if err := r.write("rows", p.maps[i]+s.mapped, s.rows[s.mapped:]); err != nil {
+				return step, err
+			}
+		}
+		if err := r.write("rows", p.maps[i]+len(s.rows), p.rows[i]); err != nil {
+			return step, err
+		}
+	}
+	return step, nil
+}
+
+func (r *Runner) write(name string, at int, words []uint32) error {
+	if len(words) == 0 {
+		return nil
+	}
+	return r.dev.Write(r.bufs[name], 4*at, byteView(words))
+}

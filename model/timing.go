@@ -1,0 +1,68 @@
+package model
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"shellgame/shaders"
+	"shellgame/webgpu"
+)
+
+// OpTime is how long one dispatch of a forward pass takes.
+type OpTime struct {
+	Op, Kernel string
+	Time       time.Duration // median of the plays, less that of an empty play
+}
+
+// TimeOps reads inputs once as [Runner.Play] does, and then times each dispatch of that play by
+// itself: repeats times in one submission, less an empty submission, the median of plays.
+func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int) ([]OpTime, error) {
+	f := r.form(inputs, false, traceNone)
+	p, err := r.plan(inputs)
+	if err != nil {
+		p.undo(r)
+		return nil, err
+	}
+	defer p.commit(r)
+	step, err := r.upload(f, p)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := timePlays(ctx, r.dev, &webgpu.Recording{Name: "empty"}, step, plays)
+	if err != nil {
+		return nil, err
+	}
+	var times []OpTime
+	for _, op := range r.record(f).rec.Ops {
+		rec := &webgpu.Recording{Name: op.Name, Ops: slices.Repeat([]webgpu.Op{op}, repeats)}
+		t, err := timePlays(ctx, r.dev, rec, step, plays)
+		if err != nil {
+			return nil, err
+		}
+		times = append(times, OpTime{op.Name, op.Kernel.Variant(op.C), max(t-empty, 0) / time.Duration(repeats)})
+	}
+	return times, nil
+}
+
+// timePlays returns the median wall time of playing rec, after a play to warm up.
+func timePlays(ctx context.Context, d webgpu.Device, rec *webgpu.Recording, step shaders.Step, plays int) (time.Duration, error) {
+	prog, err := d.Prepare(ctx, rec)
+	if err != nil {
+		return 0, err
+	}
+	defer prog.Release()
+	if _, err := prog.Play(ctx, step); err != nil {
+		return 0, err
+	}
+	times := make([]time.Duration, plays)
+	for i := range times {
+		start := time.Now()
+		if _, err := prog.Play(ctx, step); err != nil {
+			return 0, err
+		}
+		times[i] = time.Since(start)
+	}
+	slices.Sort(times)
+	return times[plays/2], nil
+}

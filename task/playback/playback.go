@@ -1,0 +1,104 @@
+// Package playback reads a program with a model, token by token, and keeps every step: what the
+// page steps through and `shellgame trace` prints.
+package playback
+
+import (
+	"context"
+	"fmt"
+
+	"shellgame/internal/version"
+	"shellgame/model"
+	"shellgame/task"
+)
+
+// TopK is how many candidates for the next token a step keeps.
+const TopK = 8
+
+// Playback is one program in one model.
+type Playback struct {
+	Program *task.Program
+
+	runner  *model.Runner
+	session *model.Session
+	steps   []*model.Step
+	answers map[int]string // by token: the word that truly comes next, after ==
+}
+
+// Runner makes a runner for programs of up to positions tokens.
+func Runner(m *model.Model, positions int) (*model.Runner, error) {
+	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: 20, Positions: positions, TopK: TopK, Trace: true})
+}
+
+// New starts a program. Nothing is read yet.
+func New(r *model.Runner, p *task.Program) (*Playback, error) {
+	if n := len(p.Tokens()); n > r.Opts.Positions {
+		return nil, fmt.Errorf("playback: the program has %d tokens, there is room for %d", n, r.Opts.Positions)
+	}
+	if n := r.Model.Config.N; n < task.NumWords {
+		return nil, fmt.Errorf("playback: %s has a vocabulary of %d: programs need the zoo's %d words", r.Model.Name, n, task.NumWords)
+	}
+	b := &Playback{Program: p, runner: r, session: r.NewSession(), answers: map[int]string{}}
+	for _, q := range p.Queries() {
+		b.answers[q.Pos] = task.Word(q.AnswerID())
+	}
+	return b, nil
+}
+
+// Steps returns the steps read so far. They do not change.
+func (b *Playback) Steps() []*model.Step { return b.steps }
+
+// Done reports whether the whole program has been read.
+func (b *Playback) Done() bool { return len(b.steps) == len(b.Program.Tokens()) }
+
+// Step reads the next token. At the end it returns nil.
+func (b *Playback) Step(ctx context.Context) (*model.Step, error) {
+	if b.Done() {
+		return nil, nil
+	}
+	t := len(b.steps)
+	tok := b.Program.Tokens()[t]
+	s, err := b.session.TraceStep(ctx, int(tok.ID))
+	if err != nil {
+		return nil, err
+	}
+	s.Word, s.Span = tok.Word(), [2]int{tok.Start, tok.End}
+	for i := range s.Top {
+		s.Top[i].Word = task.Word(int32(s.Top[i].ID))
+	}
+	s.Truth = b.truth(t)
+	b.steps = append(b.steps, s)
+	return s, nil
+}
+
+func (b *Playback) truth(t int) *model.Truth {
+	tr := &model.Truth{Vars: map[string]int{}, Answer: b.answers[t]}
+	state := b.Program.At(t)
+	for v, x := range state.Vars {
+		if x >= 0 {
+			tr.Vars[task.Var(v).String()] = int(x)
+		}
+	}
+	return tr
+}
+
+// Trace returns all that was read so far. keep says whether the state of GDN layers after step t
+// is wanted; nil keeps all.
+func (b *Playback) Trace(keep func(t int) bool) *model.Trace {
+	info := b.runner.Model.Device().Info()
+	tr := &model.Trace{Version: model.TraceVersion, Generator: "shellgame " + version.Number, Model: b.runner.Model.Info(), Device: info.Kind, Adapter: info.Adapter, Program: b.Program.Canonical()}
+	for t, s := range b.steps {
+		if keep != nil && !keep(t) {
+			bare := *s
+			bare.Layers = append([]model.LayerStep(nil), s.Layers...)
+			for i := range bare.Layers {
+				bare.Layers[i].State = nil
+			}
+			s = &bare
+		}
+		tr.Steps = append(tr.Steps, s)
+	}
+	return tr
+}
+
+// Release gives back what the playback holds of its runner.
+func (b *Playback) Release() { b.session.Release() }

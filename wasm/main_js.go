@@ -1,0 +1,100 @@
+// Command wasm is the page's engine and stage in one module, in a document of its own: stage.html,
+// inside a frame. The page talks to it by postMessage; web/README.md describes the messages.
+package main
+
+import (
+	"context"
+	"strings"
+	"syscall/js"
+
+	"shellgame/model/safetensors"
+	"shellgame/stage"
+	"shellgame/wasm/engine"
+)
+
+func main() {
+	queue := make(chan string, 64)
+	page := newPort(queue)
+	var st *stage.Stage
+	hooks := engine.Hooks{
+		Event: func(ev engine.Event) { page.post(marshal(ev)) },
+		Files: checkpointFiles,
+	}
+	withStage := !js.Global().Get("shellgameNoStage").Truthy()
+	if withStage {
+		st = stage.New(stage.Options{
+			OnHover: func(text string) { page.post(marshal(engine.Event{SG: 1, Event: "hover", Text: text})) },
+			OnSelect: func(layer, head int) {
+				page.post(marshal(engine.Event{SG: 1, Event: "select", Layer: &layer, Head: &head}))
+			},
+			OnSeek: func(t int) { page.post(marshal(engine.Event{SG: 1, Event: "seek", T: &t})) },
+		})
+		hooks.Scene, hooks.View, hooks.Theme, hooks.Show = st.SetScene, st.SetView, st.SetTheme, st.SetVisible
+	}
+	e := engine.New(hooks)
+	exportFunctions()
+	// Callbacks must not block, so they only queue; this goroutine answers in order.
+	go func() {
+		for message := range queue {
+			page.post(string(e.Handle(context.Background(), []byte(message))))
+		}
+	}()
+	page.post(marshal(engine.Event{SG: 1, Event: "ready"}))
+	if withStage {
+		if err := st.Run("Shell Game"); err != nil {
+			page.post(marshal(engine.Event{SG: 1, Event: "fatal", Error: strings.Join(strings.Fields(err.Error()), " ")}))
+		}
+	}
+	select {}
+}
+
+// port is the other end of the messages: the page around the frame, or nothing.
+type port struct {
+	parent, json js.Value
+	origin       string
+}
+
+func newPort(queue chan<- string) *port {
+	g := js.Global()
+	p := &port{parent: g.Get("parent"), json: g.Get("JSON")}
+	if loc := g.Get("location"); loc.Type() == js.TypeObject {
+		p.origin = loc.Get("origin").String()
+	}
+	if g.Get("addEventListener").Type() != js.TypeFunction || p.parent.Equal(g) {
+		p.parent = js.Null()
+		return p
+	}
+	g.Call("addEventListener", "message", js.FuncOf(func(_ js.Value, args []js.Value) any {
+		ev := args[0]
+		if !ev.Get("source").Equal(p.parent) || ev.Get("origin").String() != p.origin {
+			return nil
+		}
+		data := ev.Get("data")
+		if data.Type() != js.TypeObject || data.Get("sg").Type() != js.TypeNumber {
+			return nil
+		}
+		select {
+		case queue <- p.json.Call("stringify", data).String():
+		default: // a page that floods its engine loses messages, not the browser
+		}
+		return nil
+	}))
+	return p
+}
+
+// post sends a JSON object to the page.
+func (p *port) post(message string) {
+	if !p.parent.IsNull() {
+		p.parent.Call("postMessage", p.json.Call("parse", message), p.origin)
+	}
+}
+
+// checkpointFiles finds a checkpoint: a name is a folder of the zoo, anything with a slash the
+// address of a folder.
+func checkpointFiles(ctx context.Context, base, model string) safetensors.Files {
+	url := model
+	if !strings.Contains(model, "/") {
+		url = strings.TrimSuffix(base, "/") + "/" + model
+	}
+	return &safetensors.HTTP{Context: ctx, Base: strings.TrimSuffix(url, "/") + "/"}
+}
