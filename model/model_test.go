@@ -247,8 +247,12 @@ func TestStepReusesEverything(t *testing.T) {
 		}
 		perStep := (after.Dispatches - before.Dispatches) / 51
 		t.Logf("%s: %.0f allocations and %d dispatches a step", d.Info().Kind, allocs, perStep)
-		if allocs >= 150 {
-			t.Errorf("%.0f allocations a step, want fewer than 150", allocs)
+		limit := 150.0
+		if k := d.Info().Kind; k != "cpu" && k != "browser" {
+			limit += 26 * float64(perStep) // of gogpu/wgpu's own, at each call into the driver
+		}
+		if allocs >= limit {
+			t.Errorf("%.0f allocations a step, want fewer than %.0f", allocs, limit)
 		}
 	})
 }

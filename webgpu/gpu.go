@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 	"unsafe"
@@ -248,15 +249,21 @@ func (d *gpuDevice) Prepare(ctx context.Context, r *Recording) (Program, error) 
 		return nil, r.err
 	}
 	p := &gpuProgram{d: d, r: r, out: make([]byte, r.readSize), stepped: make([]byte, 4*shaders.StepWords)}
+	known := maps.Clone(d.pipelines)
 	err := d.watch.scoped(r.Name, func() error { return p.build(ctx) })
 	if err != nil {
 		p.Release()
-		var known bool
-		for _, s := range []error{ErrGPU, ErrDeviceLost, ErrOutOfMemory} {
-			known = known || errors.Is(err, s)
+		// A browser hands out an invalid pipeline like a good one: none of this build's is kept.
+		for name, pl := range d.pipelines {
+			if known[name] == nil {
+				pl.release()
+				delete(d.pipelines, name)
+			}
 		}
-		if known {
-			return nil, err
+		for _, s := range []error{ErrGPU, ErrDeviceLost, ErrOutOfMemory} {
+			if errors.Is(err, s) {
+				return nil, err
+			}
 		}
 		return nil, d.wrap(r.Name, err)
 	}
