@@ -41,7 +41,7 @@ func (r *Runner) record(f form) *program {
 	}
 	c.layer = ""
 	out := uint32(1) // a row an output
-	c.op("outputs", shaders.Embed, nil, shaders.EmbedParams{D: d, Entries: uint32(r.Opts.Tokens), Rows: out}, c.buf("x"), c.buf("outs"), c.buf("out.x"))
+	c.op("outputs", shaders.Embed, shaders.C{"W_KIND": shaders.F32}, shaders.EmbedParams{D: d, Entries: uint32(r.Opts.Tokens), Rows: out}, c.buf("x"), c.buf("outs"), c.buf("out.x"))
 	c.op("norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Rows: out, Eps: eps}, c.buf("out.x"), c.weight("norm"), c.buf("out.h"))
 	c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
 	c.op("top", shaders.TopK, nil, shaders.TopKParams{N: uint32(c.cfg.N), K: uint32(r.Opts.TopK)}, c.buf("logits"), c.buf("top"))

@@ -22,7 +22,7 @@ type OpDiff struct {
 
 // lockstepBound is what f32 arithmetic in another order may differ by over the short sums of a
 // tiny model.
-const lockstepBound = 1e-4
+const lockstepBound = 2e-5
 
 // Lockstep reads a prompt and one more token on the CPU, dispatch by dispatch, and replays each
 // dispatch alone on dev from the same buffers. So an error shows in the kernel that makes it and

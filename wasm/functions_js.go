@@ -21,7 +21,7 @@ import (
 )
 
 func marshal(v any) string {
-	b, err := json.Marshal(v)
+	b, err := json.MarshalNoEscape(v)
 	if err != nil {
 		return `{"sg":1,"event":"fatal","error":"a message could not be written"}`
 	}
@@ -82,7 +82,7 @@ func call(f func(context.Context, webgpu.Device, arguments) (any, error), text s
 	if err != nil {
 		return "", err
 	}
-	b, err := json.Marshal(v)
+	b, err := json.MarshalNoEscape(v)
 	return string(b), err
 }
 

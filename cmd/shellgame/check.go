@@ -29,12 +29,12 @@ func (c *checkCmd) Run(a *app) error {
 		}
 	} else {
 		fmt.Fprintf(a.out, "%s, %s\n", rep.Device, rep.Adapter)
-		for _, k := range rep.Kernels {
+		for _, k := range worstByKernel(rep.Kernels) {
 			verdict := "ok"
 			if !k.Pass {
 				verdict = "WRONG"
 			}
-			fmt.Fprintf(a.out, "%-5s %-44s %-48s worst %.2g, bound %.2g\n", verdict, k.Name, k.Shape, k.Worst, k.Bound)
+			fmt.Fprintf(a.out, "%-5s %-24s worst %.1e, bound %.0e (%s)\n", verdict, k.Name, float64(k.Worst), float64(k.Bound), k.Shape)
 		}
 	}
 	if !rep.Pass {
@@ -54,4 +54,21 @@ func (c *checkCmd) here(a *app) (*check.Report, error) {
 	}
 	defer dev.Close()
 	return check.Run(a.ctx, dev, c.Full)
+}
+
+// worstByKernel keeps, of each kernel, the dispatch that was furthest off.
+func worstByKernel(all []check.Kernel) []check.Kernel {
+	var list []check.Kernel
+	at := map[string]int{}
+	for _, k := range all {
+		i, seen := at[k.Name]
+		switch {
+		case !seen:
+			at[k.Name] = len(list)
+			list = append(list, k)
+		case !(k.Worst <= list[i].Worst):
+			list[i] = k
+		}
+	}
+	return list
 }

@@ -106,7 +106,7 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // printJSON writes one JSON object to stdout.
 func (a *app) printJSON(v any) error {
-	b, err := json.Marshal(v)
+	b, err := json.MarshalNoEscape(v)
 	if err != nil {
 		return err
 	}

@@ -136,7 +136,7 @@ func (e *Engine) Handle(ctx context.Context, message []byte) []byte {
 			r.Error, r.Line, r.Col = bad.Msg, bad.Line, bad.Col
 		}
 	}
-	b, err := json.Marshal(&r)
+	b, err := json.MarshalNoEscape(&r)
 	if err != nil {
 		b, _ = json.Marshal(&Reply{SG: 1, Re: q.ID, Error: err.Error()})
 	}
