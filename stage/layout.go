@@ -257,7 +257,7 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 	}
 	col := (w - float64(n-1)*gap) / float64(n)
 	if layer.Kind == GDN && layer.V <= 4 && !alone {
-		col = min(col, 150)
+		col = min(col, 210)
 	}
 	bottom := y
 	for i := range heads {
@@ -301,7 +301,7 @@ func (l *layout) sizeMap(s *Scene, b *mapBox, w, tall float64, alone bool) {
 	}
 	if layer.Kind == GDN && b.rows <= 8 && b.cols <= 8 {
 		// Few values: large tiles, each with its number; the tiles need not be square.
-		b.ch = floor(min(tall/rows, 60))
+		b.ch = floor(min(tall/rows, 72))
 		b.cw = floor(min(w/cols, max(b.ch*2.2, 56)))
 		b.numbers = b.cw >= 40 && b.ch >= 15
 	} else if layer.Kind == Attention {

@@ -1,0 +1,624 @@
+// The page: controls, playback and the hand-over from the recorded first
+// picture to the live engine in the frame.
+import { fetchBytes } from "./fetch.js";
+import { bytes, percent, progress } from "./format.js";
+import { Link } from "./link.js";
+import { Player, engineSource, traceSource } from "./player.js";
+import { maxSize, readQuery, writeQuery } from "./query.js";
+import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
+import { Views } from "./views.js";
+
+const $ = (id) => document.getElementById(id);
+const query = readQuery(location.search);
+
+const tasks = {
+  st: { hint: "Five values, n swaps. Who holds what at the end? Attention alone loses track.", size: "Swaps n" },
+  recall: { hint: "m bits and an index. Which bit stands there? A small state alone forgets.", size: "Bits m" },
+  sbr: { hint: "Five pointers into m bits, n = m swaps. Which bit does one point to? Only the hybrid does both.", size: "Size n = m" },
+};
+
+const page = {
+  phase: "starting", // then "first" (recorded picture), "live", "failed"
+  model: null, // the loaded model, as in trace.model
+  program: "",
+  device: null,
+  noStage: false,
+  error: "",
+};
+let zoo = [];
+let zooError = "";
+let first = null; // the shipped trace
+let touched = false; // the controls changed before the engine was there
+let frame = null;
+
+const player = new Player();
+const views = new Views($("views"), { onSeek: (t) => player.jump(t), onHover: hover });
+const link = new Link(window, () => frame?.contentWindow ?? null);
+
+// ---- small things of the page
+
+function hover(text) { $("hover").textContent = text; }
+
+function notice(key, text, { bad = false, action = null } = {}) {
+  document.getElementById(`notice-${key}`)?.remove();
+  if (!text) return;
+  const p = document.createElement("div");
+  p.id = `notice-${key}`;
+  p.className = bad ? "notice bad" : "notice";
+  p.setAttribute("role", bad ? "alert" : "status");
+  const span = document.createElement("span");
+  span.textContent = text;
+  const buttons = document.createElement("span");
+  buttons.className = "row";
+  const button = (label, f) => {
+    const b = document.createElement("button");
+    b.type = "button";
+    b.textContent = label;
+    b.addEventListener("click", f);
+    buttons.append(b);
+  };
+  if (action) button(action.label, action.run);
+  button("Dismiss", () => p.remove());
+  p.append(span, buttons);
+  $("notices").append(p);
+}
+
+function showProgress(text, done = 0, total = 0) {
+  $("progress").hidden = !text;
+  $("progress-text").textContent = text;
+  const bar = $("progress-bar");
+  if (total > 0) {
+    bar.max = total;
+    bar.value = done;
+  } else {
+    bar.removeAttribute("value");
+  }
+}
+
+const system = matchMedia("(prefers-color-scheme: dark)");
+const reduced = matchMedia("(prefers-reduced-motion: reduce)");
+let theme = query.theme ?? "auto";
+const dark = () => (theme === "auto" ? system.matches : theme === "dark");
+
+function applyTheme() {
+  const name = dark() ? "dark" : "light";
+  document.documentElement.dataset.theme = name;
+  $("theme").setAttribute("aria-label", `Colours: ${theme === "auto" ? "as the system" : theme}`);
+  $("theme").title = $("theme").getAttribute("aria-label");
+  views.setTheme(name);
+  if (frame?.contentDocument?.documentElement) frame.contentDocument.documentElement.dataset.theme = name;
+  if (page.phase === "live") link.request("theme", { theme: name }).catch(() => {});
+}
+
+// ---- what a change of the playback shows
+
+function show() {
+  const { t, words, steps, step } = player;
+  const n = words.length;
+  $("where").textContent = n === 0 ? "" : t < 0 ? "nothing read yet" : `word ${t} of ${n - 1}`;
+  $("reset").disabled = $("back").disabled = t < 0;
+  $("step").disabled = t >= n - 1;
+  $("end").disabled = t === player.end || n === 0;
+  $("toggle").disabled = n === 0;
+  $("toggle").setAttribute("aria-pressed", String(player.playing));
+  $("toggle").setAttribute("aria-label", player.playing ? "Pause (space)" : "Play (space)");
+  drawAnswer(answerAt(steps, t), words.some((w) => w.word.endsWith("==")));
+  if (!$("picture").classList.contains("live")) views.show(steps, t);
+  if (!player.playing && page.phase !== "starting") $("live").textContent = spoken(words, step, t);
+}
+
+function drawAnswer(a, asks) {
+  const out = $("answer");
+  out.replaceChildren();
+  out.className = "";
+  if (!a) {
+    const p = document.createElement("span");
+    p.className = "dim";
+    p.textContent = asks ? "asked at the end" : player.words.length ? "this program asks nothing" : "";
+    out.append(p);
+    return;
+  }
+  const word = document.createElement("b");
+  word.textContent = a.word;
+  const p = document.createElement("span");
+  p.className = "dim";
+  p.textContent = percent(a.p);
+  const mark = document.createElement("span");
+  mark.className = `chip ${a.right ? "good" : "bad"}`;
+  mark.textContent = a.right ? `\u2713 right, truth ${a.truth}` : `\u2717 wrong, truth ${a.truth}`;
+  out.append("model says ", word, p, mark);
+}
+
+player.onchange = show;
+player.onerror = (e) => notice("step", e.message, { bad: true });
+
+// ---- controls
+
+const task = () => document.querySelector("input[name=task]:checked").value;
+const size = () => Number($("n").value);
+const seed = () => Number($("seed").value);
+
+function setTask(name) {
+  document.querySelector(`input[name=task][value=${name}]`).checked = true;
+  $("task-hint").textContent = tasks[name].hint;
+  $("n-label").textContent = tasks[name].size;
+  $("n").max = maxSize(name);
+  if (size() > maxSize(name)) $("n").value = maxSize(name);
+}
+
+// fillModels lists the models of the task and picks one.
+function fillModels(wanted) {
+  const of = zoo.filter((m) => m.task === task());
+  const select = $("model");
+  select.replaceChildren(...of.map((m) => {
+    const o = document.createElement("option");
+    o.value = m.name;
+    o.textContent = m.constructed ? `${m.name} (by hand)` : m.name;
+    return o;
+  }));
+  const has = (name) => of.some((m) => m.name === name);
+  const pick = [wanted, `${task()}-hybrid-neg`].find(has) ?? of[0]?.name ?? "";
+  select.value = task() === "st" && !has(wanted) && has("st-constructed") ? "st-constructed" : pick;
+  select.disabled = of.length === 0;
+  describeModel();
+}
+
+function describeModel() {
+  const m = zoo.find((x) => x.name === $("model").value);
+  $("card").disabled = !m;
+  if (!m) {
+    $("model-hint").textContent = zooError || (zoo.length ? "no model for this task" : "");
+    return;
+  }
+  const total = (m.files ?? []).reduce((s, f) => s + f.bytes, 0);
+  const facts = [];
+  if (m.params) facts.push(`${m.params.toLocaleString("en")} parameters`);
+  if (total) facts.push(bytes(total));
+  $("model-hint").textContent = [m.description, facts.join(", ")].filter(Boolean).join(" ");
+}
+
+function programError(e) {
+  const text = $("program");
+  const out = $("program-error");
+  out.hidden = !e;
+  if (!e) {
+    text.removeAttribute("aria-invalid");
+    return;
+  }
+  text.setAttribute("aria-invalid", "true");
+  out.textContent = e.line && !/^line \d/.test(e.message) ? `line ${e.line}, column ${e.col}: ${e.message}` : e.message;
+  if (e.line) {
+    const at = offset(text.value, e.line, e.col ?? 1);
+    text.focus();
+    text.setSelectionRange(at, at);
+  }
+}
+
+// offset is where line and column (from 1, columns in characters) are in text.
+function offset(text, line, col) {
+  let at = 0;
+  for (let i = 1; i < line; i++) {
+    const next = text.indexOf("\n", at);
+    if (next < 0) break;
+    at = next + 1;
+  }
+  for (let i = 1; i < col && at < text.length && text[at] !== "\n"; i++) at += String.fromCodePoint(text.codePointAt(at)).length;
+  return at;
+}
+
+function remember() {
+  const search = writeQuery(location.search, { task: task(), model: $("model").value, n: size(), seed: seed() });
+  history.replaceState(null, "", location.pathname + search + location.hash);
+}
+
+// Work of the engine goes one after the other; a newer wish of the same kind
+// makes an older one that has not begun void.
+let queue = Promise.resolve();
+let wish = 0;
+function enqueue(work) {
+  const mine = ++wish;
+  queue = queue.then(async () => {
+    if (mine !== wish || page.phase !== "live") return;
+    document.querySelector("main").setAttribute("aria-busy", "true");
+    try {
+      await work();
+    } catch (e) {
+      notice("work", e.message, { bad: true });
+    } finally {
+      showProgress("");
+      document.querySelector("main").removeAttribute("aria-busy");
+    }
+  });
+  return queue;
+}
+
+async function load(name) {
+  if (!name) throw new Error(zooError || "no model to load");
+  if (page.model?.name === name) return;
+  showProgress(`${name}: asking`);
+  try {
+    const r = await link.request("load", { model: name });
+    page.model = r.model;
+    notice("work", "");
+  } catch (e) {
+    const still = page.model ? ` Still running ${page.model.name}.` : "";
+    if (page.model) {
+      $("model").value = page.model.name;
+      describeModel();
+    }
+    throw new Error(`${name} could not be loaded: ${e.message}.${still}`);
+  }
+}
+
+// run starts the program in the editor and stands at word t.
+async function run(t = 0) {
+  const program = $("program").value;
+  let r;
+  try {
+    r = await link.request("run", { program });
+    programError(null);
+  } catch (e) {
+    programError(e);
+    return false;
+  }
+  page.program = program;
+  fitFrame(0);
+  const words = markStatements(r.tokens);
+  views.open(page.model, words);
+  player.use(engineSource(link, words, page.noStage), -1);
+  await player.go(Math.min(t, words.length - 1));
+  return true;
+}
+
+async function generate() {
+  if (!$("controls").checkValidity()) {
+    $("controls").reportValidity();
+    return false;
+  }
+  const r = await link.request("generate", { task: task(), n: size(), seed: seed() });
+  $("program").value = r.program.trimEnd();
+  return true;
+}
+
+const change = (work) => {
+  touched = true;
+  remember();
+  return enqueue(work);
+};
+const another = async () => {
+  await load($("model").value);
+  if (await generate()) await run();
+};
+
+for (const r of document.querySelectorAll("input[name=task]")) {
+  r.addEventListener("change", () => {
+    setTask(task());
+    fillModels();
+    change(another);
+  });
+}
+$("model").addEventListener("change", () => {
+  describeModel();
+  change(async () => {
+    await load($("model").value);
+    await run();
+  });
+});
+for (const id of ["n", "seed"]) {
+  $(id).addEventListener("change", () => { if ($("controls").checkValidity()) change(another); else $("controls").reportValidity(); });
+}
+$("dice").addEventListener("click", () => {
+  $("seed").value = (seed() || 0) + 1;
+  change(another);
+});
+$("program").addEventListener("input", () => { touched = true; programError(null); });
+$("program").addEventListener("keydown", (e) => {
+  if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
+    e.preventDefault();
+    $("controls").requestSubmit($("run"));
+  }
+});
+$("controls").addEventListener("submit", (e) => {
+  e.preventDefault();
+  if ($("run").disabled) return;
+  enqueue(async () => {
+    await load($("model").value);
+    await run();
+  });
+});
+$("export").addEventListener("click", async () => {
+  try {
+    const trace = page.phase === "live" ? (await link.request("trace")).trace : first;
+    if (!trace) throw new Error("no run to save yet");
+    const a = document.createElement("a");
+    a.href = URL.createObjectURL(new Blob([JSON.stringify(trace)], { type: "application/json" }));
+    a.download = `${trace.model.name}-trace.json`;
+    a.click();
+    setTimeout(() => URL.revokeObjectURL(a.href), 10000);
+  } catch (e) {
+    notice("work", e.message, { bad: true });
+  }
+});
+
+// ---- playback
+
+$("reset").addEventListener("click", () => player.reset());
+$("back").addEventListener("click", () => player.back());
+$("step").addEventListener("click", () => player.forward());
+$("end").addEventListener("click", () => player.toEnd());
+$("toggle").addEventListener("click", () => player.toggle());
+$("speed").addEventListener("change", () => { player.perSecond = Number($("speed").value); });
+
+function key(name) {
+  switch (name) {
+    case "ArrowRight": player.forward(); break;
+    case "ArrowLeft": player.back(); break;
+    case "Home": player.reset(); break;
+    case "End": player.toEnd(); break;
+    case " ": player.toggle(); break;
+    case "?": $("help-box").showModal(); break;
+    default: return false;
+  }
+  return true;
+}
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || document.querySelector("dialog[open]")) return;
+  if (e.target.closest("input, textarea, select")) return;
+  if (e.key === " " && e.target.closest("button, summary, a")) return;
+  if (key(e.key)) e.preventDefault();
+});
+
+// ---- dialogs
+
+$("theme").addEventListener("click", () => {
+  theme = { auto: "light", light: "dark", dark: "auto" }[theme];
+  applyTheme();
+});
+system.addEventListener("change", applyTheme);
+$("help").addEventListener("click", () => $("help-box").showModal());
+for (const d of document.querySelectorAll("dialog")) d.addEventListener("click", (e) => { if (e.target === d) d.close(); });
+
+$("card").addEventListener("click", async () => {
+  const name = $("model").value;
+  $("card-title").textContent = name;
+  $("card-text").textContent = "\u2026";
+  $("card-box").showModal();
+  try {
+    const r = await fetchBytes(`zoo/${encodeURIComponent(name)}/README.md`, "text/plain", () => {});
+    $("card-text").textContent = await r.text();
+  } catch (e) {
+    $("card-text").textContent = `The card could not be read: ${e.message}`;
+  }
+});
+
+function deviceFacts() {
+  const d = page.device;
+  if (!d) {
+    return [["state", page.phase === "failed" ? `no engine: ${page.error}` : "a recorded run; the engine is being loaded"],
+      ["recorded on", first ? [first.device, first.adapter].filter(Boolean).join(", ") : "unknown"]];
+  }
+  return [["device", d.device === "webgpu" ? "WebGPU" : "CPU (Go in WebAssembly)"], ["adapter", d.adapter || "none"],
+    ["trusted", d.trusted ? "yes: it passed the self-test against the CPU" : "no"],
+    ...(d.reason ? [["why", d.reason]] : []),
+    ["drawing", page.noStage ? "HTML and SVG (no WebGL here)" : "WebGL"],
+    ["version", d.version ?? "unknown"], ["browser", navigator.userAgent]];
+}
+$("device").addEventListener("click", () => {
+  $("device-list").replaceChildren(...deviceFacts().flatMap(([k, v]) => {
+    const dt = document.createElement("dt");
+    const dd = document.createElement("dd");
+    dt.textContent = k;
+    dd.textContent = v;
+    return [dt, dd];
+  }));
+  const cpu = query.device === "cpu";
+  $("device-other").textContent = cpu ? "Let it use the GPU" : "Run on the CPU instead";
+  $("device-other").href = (writeQuery(location.search, { device: cpu ? null : "cpu" }) || "?") + location.hash;
+  $("device-copy").textContent = "Copy";
+  $("device-box").showModal();
+});
+$("device-copy").addEventListener("click", async () => {
+  try {
+    await navigator.clipboard.writeText(deviceFacts().map(([k, v]) => `${k}: ${v}`).join("\n"));
+    $("device-copy").textContent = "Copied";
+  } catch {
+    getSelection().selectAllChildren($("device-list"));
+    $("device-copy").textContent = "Selected: press Ctrl+C";
+  }
+});
+
+function badge(text, kind) {
+  $("device-text").textContent = text;
+  $("device").title = text;
+  $("device-dot").className = `dot ${kind}`;
+}
+
+// ---- the engine
+
+let fail;
+let live;
+const ready = new Promise((resolve) => {
+  live = () => resolve(state());
+  fail = () => resolve(state());
+});
+
+function state() {
+  const a = answerAt(player.steps, player.t);
+  return {
+    phase: page.phase, error: page.error, device: page.device, noStage: page.noStage,
+    model: page.model?.name ?? null, task: task(), n: size(), seed: seed(), program: page.program,
+    t: player.t, words: player.words.map((w) => w.word), playing: player.playing,
+    top: player.step?.top ?? [], answer: a, busy: document.querySelector("main").hasAttribute("aria-busy"),
+  };
+}
+
+// fitFrame gives the frame the height that its drawings need, and at least
+// what is left of the window.
+let needs = 0;
+function fitFrame(height) {
+  if (height > 0) needs = height;
+  const top = $("picture").getBoundingClientRect().top + scrollY;
+  const left = Math.max(innerHeight - top - 32, 360);
+  $("frame").style.height = `${Math.ceil(Math.max(left, needs))}px`;
+}
+addEventListener("resize", () => fitFrame(0));
+
+function enable(on) {
+  $("run").disabled = $("dice").disabled = !on;
+}
+
+function engineFailed(error) {
+  page.error = error;
+  const was = page.phase;
+  page.phase = "failed";
+  link.drop(error);
+  enable(false);
+  showProgress("");
+  badge("no live engine", "bad");
+  $("picture").classList.remove("live");
+  const t = player.t;
+  if (was === "live" && first) openFirst(Math.min(t, first.steps.length - 1));
+  notice("engine", `The live engine ${was === "live" ? "stopped" : "could not start"}: ${error}.${first ? " The recorded run below can still be stepped." : ""}`,
+    { bad: true, action: { label: "Try again", run: () => location.reload() } });
+  fail();
+}
+
+function startEngine() {
+  showProgress("engine");
+  frame = document.createElement("iframe");
+  frame.title = "Drawings of the model's state, attention and next word; the page says the same in words";
+  const q = new URLSearchParams({ theme: dark() ? "dark" : "light" });
+  if (query.noStage) q.set("stage", "no");
+  frame.src = `stage.html?${q}`;
+  fitFrame(0);
+  $("frame").append(frame);
+}
+
+link.on("progress", (m) => showProgress(progress(m.what, m.done, m.total), m.done, m.total));
+link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
+link.on("hover", (m) => hover(m.text ?? ""));
+link.on("seek", (m) => player.jump(m.t));
+link.on("size", (m) => fitFrame(m.height));
+link.on("key", (m) => key(m.key));
+link.on("stage-lost", (m) => {
+  if (page.noStage) return;
+  page.noStage = true;
+  notice("stage", `The drawings stopped: ${m.error}. The page draws them itself now.`);
+  $("picture").classList.remove("live");
+  if (page.phase !== "live") return;
+  link.request("visible", { visible: false }).catch(() => {});
+  enqueue(() => run(Math.max(player.t, 0)));
+});
+link.on("device-lost", (m) => {
+  player.pause();
+  badge("device lost", "bad");
+  notice("device", `The GPU is gone: ${m.error}`, { bad: true, action: {
+    label: "Go on with the CPU", run: () => { location.search = writeQuery(location.search, { device: "cpu" }); } } });
+});
+link.on("ready", async () => {
+  showProgress("engine: testing the device");
+  page.noStage = !!frame.contentWindow.shellgameNoStage;
+  try {
+    const d = await link.request("init", {
+      device: query.device ?? "auto", base: new URL("zoo/", document.baseURI).href,
+      theme: dark() ? "dark" : "light", reducedMotion: reduced.matches });
+    page.device = { device: d.device, adapter: d.adapter, trusted: d.trusted, reason: d.reason, version: d.version };
+    page.phase = "live";
+    badge(d.device === "webgpu" ? `WebGPU \u00b7 ${d.adapter}` : "CPU", d.device === "webgpu" && d.trusted ? "good" : "warn");
+    if (d.device === "cpu" && d.reason && query.device !== "cpu") {
+      notice("device", `Running on the CPU: ${d.reason}. The numbers are the same, only slower.`);
+    }
+    await takeOver();
+  } catch (e) {
+    engineFailed(e.message);
+  }
+});
+
+// takeOver hands the picture to the engine: the same program at the same word
+// if nobody asked for another.
+async function takeOver() {
+  await zooRead;
+  const asked = query.task || query.model || query.n !== undefined || query.seed !== undefined || touched;
+  const typed = $("program").value.trim() !== "" && $("program").value !== page.program;
+  enable(true);
+  await enqueue(async () => {
+    const t = player.t;
+    await load($("model").value || (first?.model.name ?? ""));
+    if (asked && !typed || !$("program").value.trim()) {
+      if (!await generate()) return;
+      await run();
+    } else {
+      await run(typed ? 0 : t);
+    }
+  });
+  if (!page.noStage && page.model) {
+    $("picture").classList.add("live");
+    fitFrame(0);
+  }
+  show();
+  performance.mark("shellgame-live");
+  live();
+}
+
+document.addEventListener("visibilitychange", () => {
+  if (page.phase === "live" && !page.noStage) link.request("visible", { visible: !document.hidden }).catch(() => {});
+});
+
+// ---- start
+
+function openFirst(t) {
+  const words = wordsOf(first.steps);
+  views.open({ ...first.model }, words, first.steps);
+  player.use(traceSource(words, first.steps), t, first.steps.slice());
+}
+
+async function readFirst() {
+  try {
+    const r = await fetch("first.json");
+    if (!r.ok) throw new Error(`the server answered ${r.status}`);
+    first = readTrace(await r.json());
+  } catch (e) {
+    notice("first", `The recorded picture could not be read: ${e.message}. The live engine will draw one.`);
+    return;
+  }
+  page.phase = "first";
+  page.program = lines(wordsOf(first.steps));
+  if (!$("program").value) $("program").value = page.program;
+  openFirst(Math.min(1, first.steps.length - 1));
+  badge("recorded picture", "");
+  performance.mark("shellgame-first");
+}
+
+async function readZoo() {
+  try {
+    const r = await fetch("zoo/index.json");
+    if (!r.ok) throw new Error(`the server answered ${r.status}`);
+    const list = await r.json();
+    zoo = Array.isArray(list) ? list : list.models;
+    if (!Array.isArray(zoo)) throw new Error("got no list");
+  } catch (e) {
+    zoo = [];
+    zooError = `The list of models could not be read (zoo/index.json: ${e.message})`;
+    notice("zoo", `${zooError}.`, { bad: true });
+  }
+  const known = zoo.find((m) => m.name === query.model);
+  if (query.model && !known && !zooError) notice("model", `The link asks for model ${query.model}, which is not in the zoo.`);
+  if (known && !query.task) setTask(known.task);
+  fillModels(query.model ?? "st-constructed");
+}
+
+applyTheme();
+setTask(query.task ?? "st");
+if (query.n !== undefined) $("n").value = query.n;
+if (query.seed !== undefined) $("seed").value = query.seed;
+if (size() > maxSize(task())) $("n").value = maxSize(task());
+enable(false);
+if (matchMedia("(max-width: 1019px)").matches) $("setup").open = false;
+matchMedia("(min-width: 1020px)").addEventListener("change", (e) => { if (e.matches) $("setup").open = true; });
+show();
+const zooRead = readZoo();
+const firstRead = readFirst();
+firstRead.finally(startEngine);
+
+// For tests and scripts: see README.md.
+globalThis.shellgamePage = { state, ready, first: firstRead.then(state) };

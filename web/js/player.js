@@ -1,0 +1,125 @@
+// Player moves through a run. The run is a source:
+//   { words: [{word, ...}], seek(t): Promise<step or null> }
+// with t from -1 (nothing read) to words.length - 1. Moves are done one after
+// the other; of several asked for in the meantime only the last is done.
+import { endOf } from "./trace.js";
+
+export class Player {
+  #source;
+  #wanted = null;
+  #busy = null;
+  #timer = null;
+  #clock;
+
+  t = -1;
+  steps = []; // every step seen, by t
+  playing = false;
+  perSecond = 2;
+  onchange = () => {};
+  onerror = () => {};
+
+  constructor(clock = globalThis) { this.#clock = clock; }
+
+  get words() { return this.#source?.words ?? []; }
+  get step() { return this.t >= 0 ? this.steps[this.t] ?? null : null; }
+  get end() { return endOf(this.words); }
+  get source() { return this.#source; }
+
+  // use starts on a source, standing at t with the steps already known.
+  use(source, t = -1, steps = []) {
+    this.pause();
+    this.#source = source;
+    this.#wanted = null;
+    this.t = t;
+    this.steps = steps;
+    this.onchange();
+  }
+
+  // go moves to t and resolves when the player stands still.
+  go(t) {
+    if (!this.#source) return Promise.resolve();
+    this.#wanted = Math.min(Math.max(t, -1), this.words.length - 1);
+    this.#busy ??= this.#work().finally(() => { this.#busy = null; });
+    return this.#busy;
+  }
+
+  async #work() {
+    while (this.#wanted !== null) {
+      const source = this.#source;
+      const t = this.#wanted;
+      this.#wanted = null;
+      if (t === this.t) continue;
+      try {
+        const step = await source.seek(t);
+        if (source !== this.#source) return;
+        this.t = t;
+        if (t >= 0 && step) this.steps[t] = step;
+        this.onchange();
+      } catch (e) {
+        if (source !== this.#source) return;
+        this.#wanted = null;
+        this.pause();
+        this.onerror(e);
+      }
+    }
+  }
+
+  // from is where the next relative move starts.
+  get #from() { return this.#wanted ?? this.t; }
+
+  forward() { this.pause(); return this.go(this.#from + 1); }
+  back() { this.pause(); return this.go(this.#from - 1); }
+  reset() { this.pause(); return this.go(-1); }
+  toEnd() { this.pause(); return this.go(this.end); }
+  jump(t) { this.pause(); return this.go(t); }
+
+  toggle() { if (this.playing) this.pause(); else this.play(); }
+
+  pause() {
+    if (!this.playing) return;
+    this.playing = false;
+    this.#clock.clearTimeout(this.#timer);
+    this.onchange();
+  }
+
+  play() {
+    if (this.playing || !this.#source || this.words.length === 0) return;
+    this.playing = true;
+    this.onchange();
+    const start = this.t >= this.end ? this.go(-1) : Promise.resolve();
+    start.then(() => this.#tick());
+  }
+
+  #tick() {
+    if (!this.playing) return;
+    if (this.t >= this.end) {
+      this.pause();
+      return;
+    }
+    const asked = this.#clock.performance.now();
+    this.go(this.t + 1).then(() => {
+      if (!this.playing) return;
+      const wait = this.perSecond > 0 ? Math.max(1000 / this.perSecond - (this.#clock.performance.now() - asked), 0) : 0;
+      this.#timer = this.#clock.setTimeout(() => this.#tick(), wait);
+    });
+  }
+}
+
+// traceSource plays a recorded trace.
+export const traceSource = (words, steps) => ({ words, seek: async (t) => steps[t] ?? null });
+
+// engineSource plays a session of the engine. full asks for states and
+// attention rows too. at is where the session stands.
+export function engineSource(link, words, full = false, at = -1) {
+  return {
+    words,
+    async seek(t) {
+      const fields = full ? { full: true } : {};
+      const r = t === at + 1 ? await link.request("step", { count: 1, ...fields })
+        : t === -1 ? await link.request("reset")
+        : await link.request("seek", { t, ...fields });
+      at = r.t ?? t;
+      return r.step ?? null;
+    },
+  };
+}

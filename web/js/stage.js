@@ -1,0 +1,42 @@
+// Fetches and runs the engine inside the frame, and tells the page how far it
+// got. Everything after "ready" is between the page and the engine.
+import { fetchBytes } from "./fetch.js";
+
+const tell = (event, fields) => {
+  if (parent !== window) parent.postMessage({ sg: 1, event, ...fields }, location.origin);
+};
+
+// What Go prints to stderr, kept to explain a crash.
+const tail = [];
+const write = globalThis.fs?.writeSync;
+if (write) {
+  const decoder = new TextDecoder();
+  globalThis.fs.writeSync = (fd, buf) => {
+    if (fd === 2) {
+      tail.push(decoder.decode(buf));
+      if (tail.length > 50) tail.shift();
+    }
+    return write(fd, buf);
+  };
+}
+
+// The line that says why Go stopped: that of the panic, else the last.
+const reason = () => {
+  const lines = tail.join("").split("\n").filter((l) => l.trim());
+  return lines.find((l) => /^(panic|fatal error):/.test(l)) ?? lines.at(-1) ?? "";
+};
+
+async function main() {
+  if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
+  if (typeof Go !== "function") throw new Error("wasm_exec.js is missing beside stage.html");
+  const go = new Go();
+  const wasm = await fetchBytes("shellgame.wasm", "application/wasm", (done, total) =>
+    tell("progress", { what: "engine", done, total }));
+  const { instance } = await WebAssembly.instantiateStreaming(wasm, go.importObject);
+  let code = 0;
+  go.exit = (c) => { code = c; };
+  await go.run(instance);
+  throw new Error(reason() || `the engine ended with code ${code}`);
+}
+
+main().catch((e) => tell("fatal", { error: reason() || String(e?.message ?? e) }));
