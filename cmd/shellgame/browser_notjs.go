@@ -61,7 +61,7 @@ func startBrowser(a *app, folders ...string) (*session, error) {
 		return nil, err
 	}
 	s.Chrome = c
-	if err := c.Navigate(s.url + "stage.html?stage=0"); err == nil {
+	if err := c.Navigate(s.url + "stage.html?stage=no"); err == nil {
 		err = c.Wait("globalThis.shellgame && shellgame.check", time.Minute)
 		if err == nil {
 			return s, nil
