@@ -264,7 +264,9 @@ func (d *drawing) head(b *mapBox) {
 		d.p.write(faceCell, r.x, r.y+headLine, short(p), sk.dim)
 		d.p.write(faceCell, r.x+pw+6, r.y+headLine, d.p.cut(faceCell, "on "+s.Words[j].Text, r.w-pw-6), sk.text)
 	}
-	d.p.frame(&d.p.under, box, 1/d.p.scale, sk.line)
+	if !b.words {
+		d.p.frame(&d.p.under, box, 1/d.p.scale, sk.line)
+	}
 	if b.numbers && layer.State != nil {
 		d.numbers(b, box, layer)
 	}

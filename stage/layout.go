@@ -210,9 +210,9 @@ func (l *layout) arrangeLayers(s *Scene, v View, x, y, w, tall float64) float64 
 		}
 		layer := &s.Layers[i]
 		row := rowBox{layer: i, head: rect{x, y, w, 20}}
-		row.legend = rect{x + w - 150, y + 2, 150, 26}
+		row.legend = rect{x + w - 180, y + 2, 180, 26}
 		if w < 420 {
-			row.legend = rect{x, y + 20, 150, 26}
+			row.legend = rect{x, y + 20, 180, 26}
 			row.head.h = 48
 		}
 		if alone {

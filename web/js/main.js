@@ -265,7 +265,7 @@ async function run(t = 0) {
   fitFrame(0);
   const words = markStatements(r.tokens);
   views.open(page.model, words);
-  player.use(engineSource(link, words, page.noStage), -1);
+  player.use(engineSource(link, words, page.noStage));
   await player.go(Math.min(t, words.length - 1));
   return true;
 }
@@ -458,7 +458,8 @@ let needs = 0;
 function fitFrame(height) {
   if (height > 0) needs = height;
   const top = $("picture").getBoundingClientRect().top + scrollY;
-  const left = Math.max(innerHeight - top - 32, 360);
+  const below = document.querySelector("footer").offsetHeight + $("hover").offsetHeight + 26; // with the gaps and borders
+  const left = Math.max(innerHeight - top - below, 360);
   $("frame").style.height = `${Math.ceil(Math.max(left, needs))}px`;
 }
 addEventListener("resize", () => fitFrame(0));

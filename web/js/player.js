@@ -1,8 +1,9 @@
 // Player moves through a run. The run is a source:
-//   { words: [{word, ...}], seek(t): Promise<step or null> }
-// with t from -1 (nothing read) to words.length - 1. Moves are done one after
-// the other; of several asked for in the meantime only the last is done.
-import { endOf } from "./trace.js";
+//   { words: [{word, ...}], seek(t, keep): Promise<step or null> }
+// with t from -1 (nothing read) to words.length - 1; keep(step) takes steps
+// seen on the way. Moves are done one after the other; of several asked for in
+// the meantime only the last is done.
+import { endOf, question } from "./trace.js";
 
 export class Player {
   #source;
@@ -39,29 +40,33 @@ export class Player {
   go(t) {
     if (!this.#source) return Promise.resolve();
     this.#wanted = Math.min(Math.max(t, -1), this.words.length - 1);
-    this.#busy ??= this.#work().finally(() => { this.#busy = null; });
+    this.#busy ??= this.#work();
     return this.#busy;
   }
 
   async #work() {
+    await null; // so that #busy is set before it is cleared
     while (this.#wanted !== null) {
       const source = this.#source;
       const t = this.#wanted;
-      this.#wanted = null;
-      if (t === this.t) continue;
+      if (t === this.t) {
+        this.#wanted = null;
+        break;
+      }
       try {
-        const step = await source.seek(t);
-        if (source !== this.#source) return;
+        const step = await source.seek(t, (s) => { if (source === this.#source) this.steps[s.t] = s; });
+        if (source !== this.#source) continue;
         this.t = t;
         if (t >= 0 && step) this.steps[t] = step;
         this.onchange();
       } catch (e) {
-        if (source !== this.#source) return;
+        if (source !== this.#source) continue;
         this.#wanted = null;
         this.pause();
         this.onerror(e);
       }
     }
+    this.#busy = null;
   }
 
   // from is where the next relative move starts.
@@ -108,18 +113,32 @@ export class Player {
 // traceSource plays a recorded trace.
 export const traceSource = (words, steps) => ({ words, seek: async (t) => steps[t] ?? null });
 
-// engineSource plays a session of the engine. full asks for states and
-// attention rows too. at is where the session stands.
-export function engineSource(link, words, full = false, at = -1) {
+// engineSource plays a session of the engine, which stands before the first
+// word. full asks for states and attention rows too; an attention map needs
+// them of every word, so then no word is jumped over. Else only the question
+// is not, so that its answer is known.
+export function engineSource(link, words, full = false) {
+  let at = -1;
+  const to = async (t) => {
+    const fields = full ? { full: true } : {};
+    const r = t === at + 1 ? await link.request("step", { count: 1, ...fields })
+      : t === -1 ? await link.request("reset")
+      : await link.request("seek", { t, ...fields });
+    at = t;
+    return r.step ?? null;
+  };
+  const asked = question(words);
   return {
     words,
-    async seek(t) {
-      const fields = full ? { full: true } : {};
-      const r = t === at + 1 ? await link.request("step", { count: 1, ...fields })
-        : t === -1 ? await link.request("reset")
-        : await link.request("seek", { t, ...fields });
-      at = r.t ?? t;
-      return r.step ?? null;
+    async seek(t, keep = () => {}) {
+      const stops = [];
+      if (full) for (let i = at + 1; i < t; i++) stops.push(i);
+      else if (at < asked && asked < t) stops.push(asked);
+      for (const stop of stops) {
+        const step = await to(stop);
+        if (step) keep(step);
+      }
+      return to(t);
     },
   };
 }
