@@ -76,7 +76,8 @@ type layout struct {
 	w, h, scale float64
 	wide        bool
 	content     float64 // height of everything
-	least       float64 // height at which everything is comfortable
+	least       float64 // height from which on everything is comfortable
+	most        float64 // height beyond which nothing grows
 
 	strip     rect // visible part of the words
 	caption   rect
@@ -140,6 +141,7 @@ func arrange(s *Scene, v View, w, h, scale float64, m measurer) *layout {
 		}
 	}
 	l.least = max(l.arrangeLayers(s, v, mainX, mainY, mainW, l.comfort()), sideBottom) + pad
+	l.most = max(l.arrangeLayers(s, v, mainX, mainY, mainW, maxMap), sideBottom, l.least-pad) + pad
 	l.content = max(l.arrangeLayers(s, v, mainX, mainY, mainW, max(best, l.comfort())), sideBottom) + pad
 	return l
 }
@@ -276,7 +278,7 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 		left := x + float64(i%n)*(col+gap)
 		l.sizeMap(s, &b, col, tall, alone)
 		b.box.x, b.box.y = l.snap(left), l.snap(y+labels+3)
-		b.cell = rect{left, y, col, labels + 3 + b.box.h}
+		b.cell = rect{left, y, min(col, max(b.box.w, 236)), labels + 3 + b.box.h}
 		bottom = max(bottom, b.cell.bottom())
 		l.maps = append(l.maps, b)
 	}

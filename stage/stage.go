@@ -15,9 +15,12 @@ type Options struct {
 	OnHover  func(text string)     // what is under the pointer changed; empty over nothing
 	OnSelect func(layer, head int) // a head was clicked (position in Scene.Layers), or -1, -1 for all heads
 	OnSeek   func(t int)           // a word of the program was clicked
-	OnSize   func(height float64)  // the height in points below which the stage scrolls changed
-	OnKey    func(key ebiten.Key)  // a key was pressed (windows only: in a page the keys stay with the page)
-	OnDraw   func(frames int)      // a frame was really drawn
+	// OnSize says between which heights in points the stage makes sense: below
+	// least it scrolls, beyond most it stays empty. least does not depend on the
+	// height that it has; most does only where one head is shown alone.
+	OnSize func(least, most float64)
+	OnKey  func(key ebiten.Key) // a key was pressed (windows only: in a page the keys stay with the page)
+	OnDraw func(frames int)     // a frame was really drawn
 }
 
 // Stage draws scenes. It implements [ebiten.Game]. Its methods may be called
@@ -51,6 +54,7 @@ type Stage struct {
 	byHand    float64 // strip, scrolled by hand
 	scroll    float64 // content
 	least     float64
+	most      float64
 }
 
 var _ ebiten.Game = (*Stage)(nil)
@@ -225,11 +229,11 @@ func (s *Stage) Update() error {
 	}
 	s.place()
 	calls := s.input(float64(x)/s.scale, float64(y)/s.scale, down, wheel*wheelPoints)
-	if s.lay.least != s.least {
-		s.least = s.lay.least
+	if s.lay.least != s.least || s.lay.most != s.most {
+		s.least, s.most = s.lay.least, s.lay.most
 		if f := s.opt.OnSize; f != nil {
-			h := s.least
-			calls = append(calls, func() { f(h) })
+			least, most := s.least, s.most
+			calls = append(calls, func() { f(least, most) })
 		}
 	}
 	s.mu.Unlock()

@@ -262,7 +262,7 @@ async function run(t = 0) {
     return false;
   }
   page.program = program;
-  fitFrame(0);
+  fitFrame();
   const words = markStatements(r.tokens);
   views.open(page.model, words);
   player.use(engineSource(link, words, page.noStage));
@@ -385,7 +385,7 @@ $("card").addEventListener("click", async () => {
   $("card-box").showModal();
   try {
     const r = await fetchBytes(`zoo/${encodeURIComponent(name)}/README.md`, "text/plain", () => {});
-    $("card-text").textContent = await r.text();
+    $("card-text").textContent = (await r.text()).replace(/^---\n[^]*?\n---\n+/, ""); // without its front matter
   } catch (e) {
     $("card-text").textContent = `The card could not be read: ${e.message}`;
   }
@@ -398,7 +398,7 @@ function deviceFacts() {
       ["recorded on", first ? [first.device, first.adapter].filter(Boolean).join(", ") : "unknown"]];
   }
   return [["device", d.device === "webgpu" ? "WebGPU" : "CPU (Go in WebAssembly)"], ["adapter", d.adapter || "none"],
-    ["trusted", d.trusted ? "yes: it passed the self-test against the CPU" : "no"],
+    ["trusted", d.device === "cpu" ? "yes: it is the reference" : d.trusted ? "yes: it passed the self-test against the CPU" : "no"],
     ...(d.reason ? [["why", d.reason]] : []),
     ["drawing", page.noStage ? "HTML and SVG (no WebGL here)" : "WebGL"],
     ["version", d.version ?? "unknown"], ["browser", navigator.userAgent]];
@@ -412,6 +412,7 @@ $("device").addEventListener("click", () => {
     return [dt, dd];
   }));
   const cpu = query.device === "cpu";
+  $("device-other").hidden = !cpu && page.device?.device === "cpu";
   $("device-other").textContent = cpu ? "Let it use the GPU" : "Run on the CPU instead";
   $("device-other").href = (writeQuery(location.search, { device: cpu ? null : "cpu" }) || "?") + location.hash;
   $("device-copy").textContent = "Copy";
@@ -452,17 +453,17 @@ function state() {
   };
 }
 
-// fitFrame gives the frame the height that its drawings need, and at least
-// what is left of the window.
-let needs = 0;
-function fitFrame(height) {
-  if (height > 0) needs = height;
+// fitFrame gives the frame what is left of the window, but no less than its
+// drawings need and no more than they can use.
+let needs = { least: 0, most: Infinity };
+function fitFrame(size) {
+  if (size) needs = size;
   const top = $("picture").getBoundingClientRect().top + scrollY;
   const below = document.querySelector("footer").offsetHeight + $("hover").offsetHeight + 26; // with the gaps and borders
   const left = Math.max(innerHeight - top - below, 360);
-  $("frame").style.height = `${Math.ceil(Math.max(left, needs))}px`;
+  $("frame").style.height = `${Math.ceil(Math.max(Math.min(left, needs.most), needs.least))}px`;
 }
-addEventListener("resize", () => fitFrame(0));
+addEventListener("resize", () => fitFrame());
 
 function enable(on) {
   $("run").disabled = $("dice").disabled = !on;
@@ -491,7 +492,7 @@ function startEngine() {
   const q = new URLSearchParams({ theme: dark() ? "dark" : "light" });
   if (query.noStage) q.set("stage", "no");
   frame.src = `stage.html?${q}`;
-  fitFrame(0);
+  fitFrame();
   $("frame").append(frame);
 }
 
@@ -499,7 +500,7 @@ link.on("progress", (m) => showProgress(progress(m.what, m.done, m.total), m.don
 link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
 link.on("hover", (m) => hover(m.text ?? ""));
 link.on("seek", (m) => player.jump(m.t));
-link.on("size", (m) => fitFrame(m.height));
+link.on("size", (m) => fitFrame({ least: m.least, most: m.most }));
 link.on("key", (m) => key(m.key));
 link.on("stage-lost", (m) => {
   if (page.noStage) return;
@@ -554,7 +555,7 @@ async function takeOver() {
   });
   if (!page.noStage && page.model) {
     $("picture").classList.add("live");
-    fitFrame(0);
+    fitFrame();
   }
   show();
   performance.mark("shellgame-live");
