@@ -278,7 +278,7 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 		left := x + float64(i%n)*(col+gap)
 		l.sizeMap(s, &b, col, tall, alone)
 		b.box.x, b.box.y = l.snap(left), l.snap(y+labels+3)
-		b.cell = rect{left, y, min(col, max(b.box.w, 236)), labels + 3 + b.box.h}
+		b.cell = rect{left, y, min(col, max(b.box.w, 160)), labels + 3 + b.box.h}
 		bottom = max(bottom, b.cell.bottom())
 		l.maps = append(l.maps, b)
 	}
