@@ -18,6 +18,7 @@
 //   VK_ICD_FILENAMES the Vulkan driver, read by the Vulkan loader: on a CPU Chromium's
 //                    vk_swiftshader_icd.json (Dawn refuses Mesa 22's lavapipe)
 import { execFileSync } from "node:child_process";
+import crypto from "node:crypto";
 import fs from "node:fs";
 import { createRequire } from "node:module";
 import os from "node:os";
@@ -76,6 +77,7 @@ if (!options.includes("off")) {
 // Newer Nodes have a navigator of their own, which cannot be assigned to.
 Object.defineProperty(globalThis, "navigator", { value: gpu ? { gpu } : {}, configurable: true, writable: true });
 
+globalThis.crypto ??= crypto.webcrypto; // Node 18 has it under a flag
 globalThis.require = require;
 globalThis.fs = fs;
 globalThis.path = path;

@@ -88,8 +88,14 @@ var codes = []struct {
 	err  error
 	code string
 }{
-	{syscall.ENOTDIR, "ENOTDIR"}, {syscall.EISDIR, "EISDIR"}, {syscall.ENOTEMPTY, "ENOTEMPTY"}, {syscall.EINVAL, "EINVAL"},
-	{fs.ErrNotExist, "ENOENT"}, {fs.ErrExist, "EEXIST"}, {fs.ErrPermission, "EACCES"}, {errors.ErrUnsupported, "ENOSYS"},
+	{syscall.ENOTDIR, "ENOTDIR"},
+	{syscall.EISDIR, "EISDIR"},
+	{syscall.ENOTEMPTY, "ENOTEMPTY"},
+	{syscall.EINVAL, "EINVAL"},
+	{fs.ErrNotExist, "ENOENT"},
+	{fs.ErrExist, "EEXIST"},
+	{fs.ErrPermission, "EACCES"},
+	{errors.ErrUnsupported, "ENOSYS"},
 }
 
 // files does one operation of the program's file system. A failed one answers with the header

@@ -1,0 +1,205 @@
+# make play      builds everything and serves the playground on http://localhost:8017
+# make check     the gate: under 20 minutes on 2 cores; on Debian it installs what it needs
+# make accept    everything, once an issue is done
+# make site      the static site in dist/
+# make fuzz      every fuzz test for FUZZTIME (30s)
+# make bench     benchmarks of PKG and, with OP=name, of that kernel after its tests
+# make fmt       formats the Go files
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+GO ?= go
+GOFUMPT := .tools/gofumpt-v0.12.0
+STATICCHECK := .tools/staticcheck-v0.8.2
+
+# The steps of the gate, in order. A step is a target of this file.
+CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
+ACCEPT_STEPS := check site test-dawn verify-zoo
+
+# Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
+LAVAPIPE := $(firstword $(wildcard /usr/share/vulkan/icd.d/lvp_icd.$(shell uname -m).json /usr/share/vulkan/icd.d/lvp_icd*.json))
+SWIFTSHADER := $(firstword $(wildcard /usr/lib/chromium/vk_swiftshader_icd.json /usr/lib/chromium-browser/vk_swiftshader_icd.json /opt/google/chrome/vk_swiftshader_icd.json))
+ifdef LAVAPIPE
+export VK_ICD_FILENAMES ?= $(LAVAPIPE)
+endif
+
+# Build output is no package of ours, whatever lies there.
+packages = $(GO) list -e ./... | grep -v -E '^shellgame/(build|dist|bin)(/|$$)'
+with_tests = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
+JS := GOOS=js GOARCH=wasm
+NODE_TESTS = $(wildcard web/test/*.test.mjs web/test/*.test.js)
+
+# What also runs in the browser, and what the race detector looks at.
+BROWSER_PKGS ?= ./shaders/... ./webgpu/... ./model/... ./task/... ./wasm/...
+RACE_PKGS ?= ./task/... ./model/... ./webgpu/... ./wasm/...
+
+.PHONY: help
+help:
+	@sed -n 's/^# make/make/p' Makefile
+
+## Products
+
+.PHONY: play
+play: site-fast
+	CGO_ENABLED=0 $(GO) build -trimpath -tags site -o bin/shellgame ./cmd/shellgame
+	exec bin/shellgame serve $(SERVE)
+
+.PHONY: site site-fast build/shellgame.wasm
+site: SITE_FLAGS =
+site-fast: SITE_FLAGS = -fast
+site site-fast: build/shellgame.wasm
+	$(GO) run ./internal/sitebuild $(SITE_FLAGS) -out dist -cache build/compressed web build/shellgame.wasm "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js"
+
+build/shellgame.wasm:
+	$(JS) $(GO) build -trimpath -ldflags "-s -w" -o $@ ./wasm
+
+.PHONY: shellgame
+shellgame:
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/shellgame ./cmd/shellgame
+
+.PHONY: bin/jsrun
+bin/jsrun:
+	$(GO) build -o $@ ./internal/jsrun
+
+.tools/gofumpt-%:
+	GOBIN=$(CURDIR)/.tools $(GO) install mvdan.cc/gofumpt@$*
+	mv .tools/gofumpt $@
+
+.tools/staticcheck-%:
+	GOBIN=$(CURDIR)/.tools $(GO) install honnef.co/go/tools/cmd/staticcheck@$*
+	mv .tools/staticcheck $@
+
+## The gate
+
+.PHONY: check
+check:
+	@scripts/steps.sh check $(CHECK_STEPS)
+
+.PHONY: deps
+deps:
+	@scripts/deps.sh
+
+.PHONY: tree-mark tree-same
+tree-mark:
+	@scripts/tree.sh mark
+tree-same:
+	@scripts/tree.sh same
+
+GO_FILES = git ls-files -z --cached --others --exclude-standard -- '*.go'
+
+.PHONY: fmt fmt-check
+fmt: $(GOFUMPT)
+	$(GO_FILES) | xargs -0 $(GOFUMPT) -w
+fmt-check: $(GOFUMPT)
+	@bad=$$($(GO_FILES) | xargs -0 $(GOFUMPT) -l); \
+	if [[ -n $$bad ]]; then printf 'not formatted, run make fmt:\n%s\n' "$$bad"; exit 1; fi
+
+.PHONY: tidy-check
+tidy-check:
+	$(GO) mod tidy -diff
+	$(GO) mod verify
+
+.PHONY: vet
+vet:
+	CGO_ENABLED=1 $(GO) vet $$($(packages))
+	$(JS) $(GO) vet $$($(JS) $(packages))
+
+.PHONY: lint
+lint: $(STATICCHECK)
+	CGO_ENABLED=1 $(STATICCHECK) $$($(packages))
+	$(JS) $(STATICCHECK) $$($(JS) $(packages))
+
+.PHONY: builds
+builds:
+	CGO_ENABLED=0 GOOS=linux $(GO) build -o /dev/null ./cmd/shellgame
+	CGO_ENABLED=1 $(GO) build -o /dev/null ./cmd/shellgame
+	CGO_ENABLED=0 GOOS=darwin GOARCH=arm64 $(GO) build -o /dev/null ./cmd/shellgame
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/shellgame
+	$(JS) $(GO) build -o /dev/null ./cmd/shellgame
+	$(JS) $(GO) build -o /dev/null ./wasm
+
+.PHONY: test
+test:
+	REQUIRE_DEVICES=vulkan,browser,node CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 15m $(TESTFLAGS) $$(CGO_ENABLED=0 $(packages))
+
+# The window needs cgo and a display.
+.PHONY: test-window
+test-window:
+	CGO_ENABLED=1 xvfb-run -a $(GO) test -shuffle=on $(TESTFLAGS) ./stage/...
+
+.PHONY: race
+race:
+	REQUIRE_DEVICES=vulkan CGO_ENABLED=1 $(GO) test -race -short -shuffle=on -timeout 15m $(TESTFLAGS) $$($(with_tests) $(RACE_PKGS))
+
+.PHONY: test-browser
+test-browser: bin/jsrun
+	REQUIRE_DEVICES=browser $(JS) $(GO) test -shuffle=on -timeout 15m -exec "$(CURDIR)/bin/jsrun" $(TESTFLAGS) $$($(JS) $(with_tests) $(BROWSER_PKGS))
+
+.PHONY: test-web
+test-web:
+	node --test $(NODE_TESTS)
+
+## Beyond the gate
+
+.PHONY: accept
+accept:
+	@scripts/steps.sh accept $(ACCEPT_STEPS)
+
+# The browser's kernels under Node and Dawn: on a machine with a GPU, Chrome's WebGPU on it
+# (VK_ICD_FILENAMES= names no driver); else on SwiftShader, since Dawn refuses old lavapipes.
+DAWN_DRIVER ?= $(SWIFTSHADER)
+NODE_WEBGPU ?= $(CURDIR)/build/node/node_modules/webgpu
+export NODE_WEBGPU
+
+.PHONY: test-dawn
+test-dawn: | $(NODE_WEBGPU)
+	REQUIRE_DEVICES=browser VK_ICD_FILENAMES=$(DAWN_DRIVER) $(JS) $(GO) test -timeout 15m -exec "$(CURDIR)/scripts/node-dawn.mjs" $(TESTFLAGS) ./shaders/... ./webgpu/...
+
+$(CURDIR)/build/node/node_modules/webgpu:
+	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2
+
+# Each checkpoint that has a golden file, on each device. GOLDEN may name the untrimmed files.
+GOLDEN ?= testdata/golden/zoo
+VERIFY_DEVICES ?= cpu vulkan browser
+
+.PHONY: verify-zoo
+verify-zoo: site-fast
+	CGO_ENABLED=0 $(GO) build -trimpath -tags site -o bin/shellgame ./cmd/shellgame
+	n=0; for dir in web/zoo/*/; do \
+	  name=$$(basename $$dir); golden=$(GOLDEN)/$$name.safetensors; \
+	  [[ -e $$golden ]] || continue; \
+	  for device in $(VERIFY_DEVICES); do bin/shellgame verify --device $$device --golden $$golden $$dir; n=$$((n + 1)); done; \
+	done; \
+	if ((n == 0)); then echo "verify-zoo: $(GOLDEN) has no golden file of a checkpoint in web/zoo"; exit 1; fi
+
+FUZZTIME ?= 30s
+
+.PHONY: fuzz
+fuzz:
+	n=0; for pkg in $$(CGO_ENABLED=0 $(with_tests) ./shaders/... ./webgpu/... ./model/... ./task/... ./cmd/...); do \
+	  for f in $$(CGO_ENABLED=0 $(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
+	    echo "=== fuzz: $$pkg $$f"; n=$$((n + 1)); \
+	    CGO_ENABLED=0 $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg; \
+	  done; \
+	done; \
+	if ((n == 0)); then echo "fuzz: found no fuzz test"; exit 1; fi
+
+PKG ?= ./shaders/... ./webgpu/... ./model/... ./task/...
+
+.PHONY: bench
+bench: shellgame
+ifdef OP
+	$(GO) test ./shaders/
+	bin/shellgame bench --op $(OP) $(BENCHFLAGS)
+else
+	$(GO) test -run '^$$' -bench . -benchmem $$($(with_tests) $(PKG))
+	bin/shellgame bench $(BENCHFLAGS)
+endif
+
+.PHONY: clean
+clean:
+	rm -rf bin dist build/shellgame.wasm build/compressed build/tree
