@@ -1,22 +1,47 @@
 package shaders
 
+import (
+	"runtime"
+	"sync"
+)
+
 // matmul sets columns YCol..YCol+N of y to x [rows, D] · wᵀ with w [N, D], or adds that to them.
-// Each product is summed in float64.
+// Each product is summed in float64, in one order however the rows of w are shared out.
 func matmul(p MatMulParams, rows int, x []float32, w weights, y []float32, tick func()) {
 	d := int(p.D)
-	wn := make([]float32, d)
-	for n := 0; n < int(p.N); n++ {
-		w.row(wn, n*d)
-		for r := 0; r < rows; r++ {
-			o := r*int(p.YStride) + int(p.YCol) + n
-			v := float32(dot(x[r*int(p.XStride):][:d], wn))
-			if p.Add == 1 {
-				v += y[o]
+	share(int(p.N), rows*d, func(from, to int) {
+		wn := make([]float32, d)
+		for n := from; n < to; n++ {
+			w.row(wn, n*d)
+			for r := 0; r < rows; r++ {
+				o := r*int(p.YStride) + int(p.YCol) + n
+				v := float32(dot(x[r*int(p.XStride):][:d], wn))
+				if p.Add == 1 {
+					v += y[o]
+				}
+				y[o] = v
 			}
-			y[o] = v
+			tick()
 		}
-		tick()
+	})
+}
+
+// worthSharing is how many products take about a millisecond, much longer than starting goroutines.
+const worthSharing = 1 << 20
+
+// share calls f for [0, n) in as many parts as there are cores, if n items of that many products
+// each are worth it. A page has one.
+func share(n, products int, f func(from, to int)) {
+	parts := min(runtime.GOMAXPROCS(0), n)
+	if parts < 2 || n*products < worthSharing {
+		f(0, n)
+		return
 	}
+	var all sync.WaitGroup
+	for i := range parts {
+		all.Go(func() { f(i*n/parts, (i+1)*n/parts) })
+	}
+	all.Wait()
 }
 
 // dot sums a·b in float64, in four chains that the processor can overlap.
