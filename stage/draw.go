@@ -147,6 +147,9 @@ func (d *drawing) bars() {
 		}
 		d.p.writeRight(faceCell, b.right(), y+3, percent(g.P), sk.dim)
 	}
+	if n := len(s.Next); s.Truth == "" && n > 1 && s.Next[0].P-s.Next[n-1].P < 1e-6 {
+		d.p.writeRight(faceLabel, b.right(), b.y, "no preference", sk.dim)
+	}
 	if s.Truth != "" {
 		text := "truth: " + s.Truth
 		if !found {

@@ -130,6 +130,7 @@ function drawAnswer(a, asks) {
 }
 
 player.onchange = show;
+player.onwait = (t) => { $("where").textContent = t < 0 ? "going back\u2026" : `on the way to word ${t}\u2026`; };
 player.onerror = (e) => notice("step", e.message, { bad: true });
 
 // ---- controls

@@ -18,6 +18,7 @@ export class Player {
   perSecond = 2;
   onchange = () => {};
   onerror = () => {};
+  onwait = () => {}; // called with the goal of a move that takes longer than a moment
 
   constructor(clock = globalThis) { this.#clock = clock; }
 
@@ -53,6 +54,7 @@ export class Player {
         this.#wanted = null;
         break;
       }
+      const wait = this.#clock.setTimeout(() => this.onwait(t), 250);
       try {
         const step = await source.seek(t, (s) => { if (source === this.#source) this.steps[s.t] = s; });
         if (source !== this.#source) continue;
@@ -64,6 +66,8 @@ export class Player {
         this.#wanted = null;
         this.pause();
         this.onerror(e);
+      } finally {
+        this.#clock.clearTimeout(wait);
       }
     }
     this.#busy = null;

@@ -167,7 +167,7 @@ export class Views {
   #drawBars(step) {
     const top = (step?.top ?? []).slice(0, 8);
     const truth = step?.truth?.answer;
-    this.#parts.truth.textContent = truth === undefined || truth === null ? ""
+    this.#parts.truth.textContent = truth === undefined || truth === null ? (alike(top) ? "no preference" : "")
       : `truth: ${truth}${top.some((x) => x.word === String(truth)) ? "" : ", not among these"}`;
     this.#parts.bars.replaceChildren(...(top.length ? top.map((x, i) => {
       const right = truth !== undefined && truth !== null && x.word === String(truth);
@@ -263,7 +263,7 @@ export class Views {
       const state = data?.state?.[h];
       const label = `state of layer ${i} head ${h}, ${K} by ${V}${state ? "" : ", not recorded"}`;
       const where = (k, v) => `layer ${data?.layer ?? i} head ${h} state[k=${k}${names ? " " + names[k] : ""},v=${v}] = ${number(state[k][v])}`;
-      const picture = !state ? el("div", { class: "absent" }, t0(data) ? "not recorded" : "empty")
+      const picture = !state ? el("div", { class: "absent" }, known(data) ? "not recorded" : "empty")
         : small ? this.#tiles(state, K, V, col, limit, h === 0 || this.#alone ? names : null, where)
         : this.#pixels(K, V, Math.min(col, this.#alone ? 900 : 420), 12 * (this.#alone ? 2 : 1), (k, v) => color(this.theme, "signed", state[k][v], limit), where);
       return this.#head(i, h, lines, label, picture);
@@ -373,4 +373,7 @@ export class Views {
   }
 }
 
-const t0 = (data) => data !== undefined && data !== null;
+// alike says whether all guesses have the same probability.
+const alike = (top) => top.length > 1 && top[0].p - top.at(-1).p < 1e-6;
+
+const known = (data) => data !== undefined && data !== null;

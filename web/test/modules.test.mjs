@@ -227,6 +227,27 @@ test("player: moves asked for while one is under way count from its goal", async
   assert.equal(p.t, 4);
 });
 
+test("player: a move that takes a moment says where it goes, a quick one does not", async () => {
+  let late = [];
+  const said = [];
+  const p = new Player({ setTimeout: (f) => late.push(f), clearTimeout: () => { late = []; } });
+  p.onwait = (t) => said.push(t);
+  let release;
+  p.use({ words: words("a b c"), seek: (t) => new Promise((k) => { release = () => k({ t }); }) });
+  const slow = p.jump(2);
+  await new Promise(setImmediate);
+  late.forEach((f) => f());
+  release();
+  await slow;
+  assert.deepEqual(said, [2]);
+  const quick = p.jump(0);
+  await new Promise(setImmediate);
+  release();
+  await quick;
+  late.forEach((f) => f());
+  assert.deepEqual(said, [2]);
+});
+
 test("player: an error stops it and it can go on", async () => {
   let bad = true;
   const errors = [];
@@ -256,7 +277,7 @@ test("player: an answer for an earlier run is dropped", async () => {
 });
 
 test("player: play stops at the question and starts over from there", async () => {
-  const clock = { performance, setTimeout: (f) => setImmediate(f), clearTimeout: clearImmediate };
+  const clock = { performance, setTimeout: (f, ms) => (ms > 0 ? null : setImmediate(f)), clearTimeout: clearImmediate };
   const p = new Player(clock);
   p.perSecond = 0;
   p.use(traceSource(st, st.map((w, t) => ({ t, ...w }))));
