@@ -31,7 +31,7 @@ endif
 packages = $(GO) list -e ./... | grep -v -E '^shellgame/(build|dist|bin)(/|$$)'
 with_tests = $(GO) list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}'
 JS := GOOS=js GOARCH=wasm
-NODE_TESTS = $(wildcard web/test/*.test.mjs web/test/*.test.js)
+NODE_TESTS = $(or $(wildcard web/test/*.test.mjs web/test/*.test.js),$(error web/test has no tests))
 
 # What also runs in the browser, and what the race detector looks at.
 BROWSER_PKGS ?= ./shaders/... ./webgpu/... ./model/... ./task/... ./wasm/...
