@@ -14,7 +14,7 @@ struct Params { // keep in step with GDNParams
 const K: u32 = 32u;
 const V: u32 = 64u;
 const COLS: u32 = 16u; // columns of the state that a workgroup owns
-const SLICES: u32 = 8u; // parts that K is cut into, one an invocation
+const SLICES: u32 = 4u; // parts that K is cut into, one an invocation
 const WG: u32 = COLS * SLICES;
 const ROWS: u32 = (K + SLICES * 4u - 1u) / (SLICES * 4u); // vec4 of a slice
 const K4: u32 = SLICES * ROWS; // vec4 of a key, zeros beyond K
