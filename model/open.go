@@ -19,6 +19,9 @@ const fileLimit = 64 << 20
 // model.safetensors.index.json names. Progress counts bytes of weights and may be nil.
 func Open(ctx context.Context, dev webgpu.Device, name string, files safetensors.Files, progress safetensors.Progress) (*Model, error) {
 	data, err := safetensors.ReadFile(files, "config.json", fileLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("model %s: found no config.json, want it beside the weights: %w", name, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("model %s: %w", name, err)
 	}
@@ -51,5 +54,5 @@ func OpenTokenizer(places ...safetensors.Files) (*tokenizer.Tokenizer, error) {
 		}
 		return tokenizer.Load(data)
 	}
-	return nil, fmt.Errorf("tokenizer.json: found neither with the model nor in the folder above: %w", fs.ErrNotExist)
+	return nil, fmt.Errorf("tokenizer.json: found none with the model or in the folder above, want one in either place or by --tokenizer FILE: %w", fs.ErrNotExist)
 }

@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -256,6 +257,8 @@ func (r *resolver) missing(w Weight) error {
 		}
 	} else if w.Role == "head" {
 		why = " (config.json tie_word_embeddings=false)"
+	} else if names := slices.Sorted(maps.Keys(r.left)); w.Role == "embed" && len(names) > 0 {
+		why = fmt.Sprintf(": the checkpoint has %d tensors of other names, such as %s", len(names), names[0])
 	}
 	return fmt.Errorf("missing, want %s%s", want, why)
 }

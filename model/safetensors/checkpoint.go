@@ -173,6 +173,9 @@ func (c *Checkpoint) openAll(files Files) error {
 
 func (c *Checkpoint) openFile(files Files, name string) (*File, error) {
 	r, size, closer, err := files.Open(name)
+	if errors.Is(err, fs.ErrNotExist) { // the caller says what that means
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("safetensors: %s: %w", name, err)
 	}

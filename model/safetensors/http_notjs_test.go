@@ -122,6 +122,7 @@ func TestHTTPReadsOnlyWhatIsAsked(t *testing.T) {
 	if _, err := r.ReadAt(p, 6*block); err != nil || !bytes.Equal(p, s.data[6*block:6*block+100]) {
 		t.Fatal("wrong bytes", err)
 	}
+	srv.Close() // waits for the handlers, which count after they wrote
 	if s.sent != 2*block {
 		t.Errorf("sent %d bytes, want two blocks, %d", s.sent, 2*block)
 	}

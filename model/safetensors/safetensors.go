@@ -139,6 +139,9 @@ func sniff(head []byte) string {
 			return m.what
 		}
 	}
+	if len(s) >= 8 && strings.IndexFunc(s[:8], func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return fmt.Sprintf("text that begins with %q", s[:8])
+	}
 	return ""
 }
 

@@ -5,6 +5,8 @@ package verify
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 
 	"shellgame/model"
 	"shellgame/model/config"
@@ -43,6 +45,21 @@ func (r *Report) Add(c Case) {
 	r.Pass = r.Pass && c.Pass
 }
 
+// leftOver lists what a golden prompt holds and the model has nothing to compare with.
+func leftOver(g goldentest.Case, compared []goldentest.Result) []goldentest.Result {
+	seen := map[string]bool{}
+	for _, r := range compared {
+		seen[r.Name] = true
+	}
+	var left []goldentest.Result
+	for _, t := range g.Tensors {
+		if t.Kind != goldentest.InputIDs && t.Kind != goldentest.DecodeIDs && !seen[t.Name] {
+			left = append(left, goldentest.Result{Name: t.Name, Worst: goldentest.Number(math.Inf(1)), Index: -1, Note: "the model has no such tensor, want the golden file of this model"})
+		}
+	}
+	return left
+}
+
 // Model runs every prompt of a golden file: the prompt in one play, against logits, hidden states,
 // attention, recurrent state and convolution tail; and its continuation token by token from the
 // cache, against the golden decode.
@@ -52,9 +69,10 @@ func Model(ctx context.Context, dir string, m *model.Model, golden *goldentest.F
 		results, err := prompt(ctx, m, g)
 		c.Tensors = append(c.Tensors, results...)
 		if err != nil {
-			c.Error = err.Error()
+			c.Error = fmt.Sprintf("%s: %s", g.Prefix, strings.Join(strings.Fields(err.Error()), " "))
 			return c
 		}
+		c.Tensors = append(c.Tensors, leftOver(g, results)...)
 	}
 	c.Pass = goldentest.Passed(c.Tensors)
 	return c
@@ -160,9 +178,6 @@ func transpose(x []float32, rows, cols int) []float32 {
 // Lines tells the report's outcome in a line a tensor that failed and one a checkpoint.
 func (c Case) Lines() []string {
 	var lines []string
-	if c.Error != "" {
-		lines = append(lines, fmt.Sprintf("%s: %s", c.Dir, c.Error))
-	}
 	worst, at := 0.0, ""
 	for _, t := range c.Tensors {
 		if !t.Pass {
@@ -175,6 +190,13 @@ func (c Case) Lines() []string {
 	verdict := "pass"
 	if !c.Pass {
 		verdict = "FAIL"
+	}
+	if c.Error != "" || len(c.Tensors) == 0 {
+		why := c.Error
+		if why == "" {
+			why = "nothing was compared, want a golden file with a tensor"
+		}
+		return append(lines, fmt.Sprintf("%s %s: %s", verdict, c.Dir, why))
 	}
 	return append(lines, fmt.Sprintf("%s %s: %d tensors, worst %s at %.2f of its bound", verdict, c.Dir, len(c.Tensors), at, worst))
 }
