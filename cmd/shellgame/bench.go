@@ -44,7 +44,7 @@ func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func (c *benchCmd) Run(a *app) error {
 	if c.Tokens < 1 || c.Past < 0 || c.Repeats < 1 || c.Plays < 1 {
-		return fmt.Errorf("bench: want at least one token, repeat and play")
+		return usage("bench: want at least one token, repeat and play")
 	}
 	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	json "github.com/goccy/go-json"
@@ -56,20 +57,26 @@ func startBrowser(a *app, folders ...string) (*session, error) {
 	if err != nil {
 		s.srv.Close()
 		if errors.Is(err, chrome.ErrNotFound) {
-			err = errors.Join(err, webgpu.ErrNoAdapter)
+			err = missing{err}
 		}
-		return nil, err
+		return nil, fmt.Errorf("browser: %w", err)
 	}
 	s.Chrome = c
-	if err := c.Navigate(s.url + "stage.html?stage=no"); err == nil {
+	if err = c.Navigate(s.url + "stage.html?stage=no"); err == nil {
 		err = c.Wait("globalThis.shellgame && shellgame.check", time.Minute)
-		if err == nil {
-			return s, nil
-		}
 	}
-	s.close()
-	return nil, fmt.Errorf("browser: the engine did not start: %w", err)
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("browser: the engine did not start: %w", err)
+	}
+	return s, nil
 }
+
+// missing is an error that says that a device is not there.
+type missing struct{ error }
+
+func (m missing) Is(target error) bool { return target == webgpu.ErrNoAdapter }
+func (m missing) Unwrap() error        { return m.error }
 
 func (s *session) close() {
 	s.Chrome.Close()
@@ -84,7 +91,11 @@ func call[T any](s *session, name string, args map[string]any) (*T, error) {
 	}
 	text, err := chrome.Eval[string](s.Chrome, "shellgame."+name+"("+string(b)+")")
 	if err != nil {
-		return nil, fmt.Errorf("browser: %w", err)
+		err = fmt.Errorf("browser: %w", err)
+		if strings.Contains(err.Error(), webgpu.ErrNoAdapter.Error()) { // an error's text is all that comes out of the page
+			err = missing{err}
+		}
+		return nil, err
 	}
 	v := new(T)
 	if err := json.Unmarshal([]byte(text), v); err != nil {

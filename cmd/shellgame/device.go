@@ -2,15 +2,19 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
 
 	"shellgame/model"
 	"shellgame/model/check"
 	"shellgame/model/safetensors"
 	"shellgame/model/tokenizer"
+	"shellgame/task"
 	"shellgame/webgpu"
 )
 
@@ -19,8 +23,11 @@ type deviceFlag struct {
 	Device string `help:"What computes: auto takes a GPU that passes the self-test, else the CPU." enum:"auto,vulkan,metal,dx12,browser,cpu" default:"auto"`
 }
 
-// open opens the device.
+// open opens the device in this process.
 func (f deviceFlag) open(a *app) (webgpu.Device, error) {
+	if inBrowser(f) {
+		return nil, usage("--device: got browser, want another here: only verify, eval and check run in a browser")
+	}
 	o, err := check.Open(a.ctx, f.Device)
 	if err != nil {
 		return nil, err
@@ -50,9 +57,28 @@ func (f modelFlag) load(a *app, dev webgpu.Device) (*model.Model, error) {
 
 func (f modelFlag) words() (*tokenizer.Tokenizer, error) {
 	if f.Tokenizer != "" {
-		return model.OpenTokenizer(renamed{safetensors.Dir(filepath.Dir(f.Tokenizer)), filepath.Base(f.Tokenizer)})
+		data, err := os.ReadFile(f.Tokenizer)
+		if err != nil {
+			return nil, fmt.Errorf("--tokenizer: %w", err)
+		}
+		return tokenizer.Load(data)
 	}
 	return model.OpenTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
+}
+
+// programWords sees that programs mean to the model what they mean here: its tokenizer must have
+// every word of theirs at the same number.
+func (f modelFlag) programWords() error {
+	tok, err := f.words()
+	if err != nil {
+		return err
+	}
+	for id := range task.NumWords {
+		if got, want := tok.Word(id), task.Word(int32(id)); got != want {
+			return fmt.Errorf("tokenizer.json: token %d: got %q, want %q: programs take the zoo's %d words", id, got, want, task.NumWords)
+		}
+	}
+	return nil
 }
 
 // bar shows progress on stderr, where that is a terminal.
@@ -65,6 +91,11 @@ func (a *app) bar(what string, bytes bool) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetVisibility(isTerminal(a.err)),
 	)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // begin opens the device and loads the model on it.

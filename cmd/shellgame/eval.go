@@ -25,10 +25,10 @@ func (c *evalCmd) levels() ([]int, error) {
 	for _, s := range strings.Split(c.Levels, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil {
-			return nil, fmt.Errorf("--levels: got %q, want sizes like 4,8,16", s)
+			return nil, usage("--levels: got %q, want sizes like 4,8,16", s)
 		}
 		if err := task.Task(c.Task).CheckLevel(n); err != nil {
-			return nil, err
+			return nil, usage("--levels: %w", err)
 		}
 		list = append(list, n)
 	}
@@ -41,7 +41,10 @@ func (c *evalCmd) Run(a *app) error {
 		return err
 	}
 	if c.Samples < 1 {
-		return fmt.Errorf("--samples: got %d, want 1 or more", c.Samples)
+		return usage("--samples: got %d, want 1 or more", c.Samples)
+	}
+	if err := c.programWords(); err != nil {
+		return err
 	}
 	var res *eval.Result
 	if inBrowser(c.deviceFlag) {

@@ -54,6 +54,11 @@ type app struct {
 // errFailed says that a check ran and failed: its results are already printed.
 var errFailed = errors.New("failed")
 
+// usageError is a flag or an argument that the command cannot take.
+type usageError struct{ error }
+
+func usage(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // run parses args, runs the command and returns its exit code.
@@ -80,11 +85,11 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return code
 	}
 	if err != nil {
-		fmt.Fprintf(stderr, "shellgame: %v; see shellgame --help\n", err)
-		return exitUsage
+		return notUsable(stderr, err)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the process at once
 	err = k.Run(&app{ctx, stdout, stderr})
 	switch {
 	case err == nil:
@@ -94,12 +99,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitInterrupted
 	case errors.Is(err, errFailed):
 		return exitFailed
+	case errors.As(err, new(usageError)):
+		return notUsable(stderr, err)
 	case errors.Is(err, webgpu.ErrNoAdapter):
 		fmt.Fprintf(stderr, "shellgame: %s\n", oneLine(err))
 		return exitNoDevice
 	}
 	fmt.Fprintf(stderr, "shellgame: %s\n", oneLine(err))
 	return exitFailed
+}
+
+func notUsable(stderr io.Writer, err error) int {
+	fmt.Fprintf(stderr, "shellgame: %s; see shellgame --help\n", oneLine(err))
+	return exitUsage
 }
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sort"
 	"time"
 
@@ -23,6 +24,12 @@ type runCmd struct {
 }
 
 func (c *runCmd) Run(a *app) error {
+	if c.MaxNew < 1 {
+		return usage("--max-new: got %d, want 1 or more", c.MaxNew)
+	}
+	if !(c.Temp >= 0) || math.IsInf(c.Temp, 1) {
+		return usage("--temp: got %v, want 0 or a positive number", c.Temp)
+	}
 	tok, err := c.words()
 	if err != nil {
 		return err
@@ -36,7 +43,7 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	defer dev.Close()
-	r, err := m.NewRunner(model.Options{Seqs: 1, Positions: len(ids) + max(c.MaxNew, 1), Tokens: min(len(ids), 512)})
+	r, err := m.NewRunner(model.Options{Seqs: 1, Positions: len(ids) + c.MaxNew, Tokens: min(len(ids), 512)})
 	if err != nil {
 		return err
 	}
@@ -63,7 +70,7 @@ func (c *runCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
-		if m.Config.EOS == id {
+		if slices.Contains(m.Config.EOSAll, id) {
 			break
 		}
 		if n > 0 {

@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"mime"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,9 +42,9 @@ func (c *serveCmd) Run(a *app) error {
 	}
 	l, err := net.Listen("tcp", c.Addr)
 	if err != nil {
-		return fmt.Errorf("serve: %w: another address can be given with --addr", err)
+		return fmt.Errorf("serve: %w: name another address with --addr", err)
 	}
-	url := "http://" + c.Addr + "/"
+	url := address(c.Addr, l.Addr())
 	fmt.Fprintf(a.out, "Shell Game is at %s  (Ctrl-C stops it)\n", url)
 	if c.Open {
 		if err := openBrowser(url); err != nil {
@@ -62,6 +64,17 @@ func (c *serveCmd) Run(a *app) error {
 	return a.ctx.Err()
 }
 
+// address is where a browser on this machine finds what was asked to listen on asked and does so at
+// got: the name as asked for, with the port that port 0 became.
+func address(asked string, got net.Addr) string {
+	host, _, err := net.SplitHostPort(asked)
+	if ip := net.ParseIP(host); err != nil || host == "" || ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	_, port, _ := net.SplitHostPort(got.String())
+	return "http://" + net.JoinHostPort(host, port) + "/"
+}
+
 // site finds the playground's files: embedded in a release build, else in dist/ here.
 func site() (fs.ReadDirFS, error) {
 	if f, ok := shellgame.Site(); ok {
@@ -70,20 +83,59 @@ func site() (fs.ReadDirFS, error) {
 		}
 	}
 	if _, err := os.Stat("dist/index.html"); err == nil {
-		return os.DirFS("dist").(fs.ReadDirFS), nil
+		root, err := os.OpenRoot("dist")
+		if err != nil {
+			return nil, fmt.Errorf("serve: %w", err)
+		}
+		return rooted{root.FS()}, nil
 	}
-	return nil, errors.New("serve: this build holds no site and dist/ has none: run make play")
+	return nil, errors.New("serve: found no site in this build and no dist/index.html here, want one of them: run make play")
+}
+
+// rooted is a folder without its links, which may lead out of it.
+type rooted struct{ fs.FS }
+
+func (r rooted) ReadDir(name string) ([]fs.DirEntry, error) {
+	list, err := fs.ReadDir(r.FS, name)
+	return slices.DeleteFunc(list, func(e fs.DirEntry) bool { return !e.IsDir() && !e.Type().IsRegular() }), err
+}
+
+// kinds of files whose type must not depend on this system: a browser refuses a module of another.
+var kinds = map[string]string{
+	".safetensors": "application/octet-stream",
+	".md":          "text/markdown; charset=utf-8",
+	".js":          "text/javascript; charset=utf-8",
+	".mjs":         "text/javascript; charset=utf-8",
+	".wasm":        "application/wasm",
+	".json":        "application/json",
+	".css":         "text/css; charset=utf-8",
+	".svg":         "image/svg+xml",
+}
+
+func init() {
+	for ext, kind := range kinds {
+		if err := mime.AddExtensionType(ext, kind); err != nil {
+			panic(err)
+		}
+	}
 }
 
 // newHandler serves the site, and under models/ the checkpoints of a folder. What was compressed
 // when the site was built is sent so.
 func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 	mux := http.NewServeMux()
-	mux.Handle("/", statigz.FileServer(site, brotli.AddEncoding))
+	files, err := siteFiles(site)
+	if err != nil {
+		return nil, err
+	}
+	mux.Handle("/", files)
 	if models != "" {
 		root, err := os.OpenRoot(models)
 		if err != nil {
 			return nil, fmt.Errorf("serve: %w", err)
+		}
+		if len(checkpoints(root)) == 0 {
+			return nil, fmt.Errorf("serve: --models: found no folder with a config.json in %s, want one a checkpoint", models)
 		}
 		mux.Handle("/models/", http.StripPrefix("/models/", modelFiles(root)))
 	}
@@ -95,12 +147,6 @@ func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 		h.Set("Access-Control-Allow-Headers", "Range")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
-		switch path.Ext(r.URL.Path) {
-		case ".safetensors":
-			h.Set("Content-Type", "application/octet-stream")
-		case ".md":
-			h.Set("Content-Type", "text/markdown; charset=utf-8")
-		}
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -109,10 +155,20 @@ func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 	}), nil
 }
 
+// siteFiles indexes the site, which panics where a file cannot be read.
+func siteFiles(site fs.ReadDirFS) (h http.Handler, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("serve: the site cannot be read: %v: run make play again", p)
+		}
+	}()
+	return statigz.FileServer(site, brotli.AddEncoding), nil
+}
+
 // modelFiles serves the files of checkpoints in a folder, and index.json, which lists them.
 // os.Root keeps it inside the folder whatever the links in it say.
 func modelFiles(root *os.Root) http.Handler {
-	files := http.FileServerFS(root.FS())
+	files := http.FileServerFS(inside{root.FS()})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "index.json" {
 			if strings.HasSuffix(r.URL.Path, "/") || r.URL.Path == "" {
@@ -129,13 +185,32 @@ func modelFiles(root *os.Root) http.Handler {
 			Version int     `json:"version"`
 			Models  []entry `json:"models"`
 		}{1, []entry{}}
-		found, _ := fs.Glob(root.FS(), "*/config.json")
-		for _, f := range found {
-			list.Models = append(list.Models, entry{path.Dir(f)})
+		for _, name := range checkpoints(root) {
+			list.Models = append(list.Models, entry{name})
 		}
-		w.Header().Set("Content-Type", "application/json")
 		json.NewEncoder(w).Encode(list)
 	})
+}
+
+// checkpoints lists the folders in root that hold a config.json.
+func checkpoints(root *os.Root) []string {
+	found, _ := fs.Glob(root.FS(), "*/config.json")
+	names := make([]string, len(found))
+	for i, f := range found {
+		names[i] = path.Dir(f)
+	}
+	return names
+}
+
+// inside is a root's files, in which a link that leads out is a file that is not there.
+type inside struct{ fs.FS }
+
+func (f inside) Open(name string) (fs.File, error) {
+	file, err := f.FS.Open(name)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	return file, nil
 }
 
 func openBrowser(url string) error {

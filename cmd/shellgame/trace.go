@@ -29,16 +29,22 @@ func (c *traceCmd) keep(steps int) (func(t int) bool, error) {
 			return func(t int) bool { return (t+1)%n == 0 || t == steps-1 }, nil
 		}
 	}
-	return nil, fmt.Errorf("--state: got %q, want all, every=N or last", c.State)
+	return nil, usage("--state: got %q, want all, every=N or last", c.State)
 }
 
 func (c *traceCmd) Run(a *app) error {
+	if _, err := c.keep(1); err != nil {
+		return err
+	}
 	p, err := task.Parse(c.Program)
 	if err != nil {
 		return fmt.Errorf("program: %w", err)
 	}
 	keep, err := c.keep(len(p.Tokens()))
 	if err != nil {
+		return err
+	}
+	if err := c.programWords(); err != nil {
 		return err
 	}
 	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)

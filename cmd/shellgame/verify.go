@@ -11,11 +11,12 @@ import (
 	"shellgame/model/goldentest"
 	"shellgame/model/safetensors"
 	"shellgame/model/verify"
+	"shellgame/webgpu"
 )
 
 type verifyCmd struct {
 	deviceFlag
-	Dirs   []string `arg:"" help:"Folders with a checkpoint each." name:"dir" type:"path"`
+	Dirs   []string `arg:"" help:"Folders with a checkpoint each." name:"dir"`
 	Golden string   `help:"The golden file, for one folder; default golden.safetensors in it, or ../golden/NAME.safetensors." type:"path" placeholder:"FILE"`
 	JSON   bool     `help:"Print one JSON object."`
 }
@@ -25,9 +26,13 @@ func (c *verifyCmd) golden(dir string) (string, error) {
 	if c.Golden != "" {
 		return c.Golden, nil
 	}
+	name, err := folderName(dir)
+	if err != nil {
+		return "", err
+	}
 	places := []string{
 		filepath.Join(dir, "golden.safetensors"),
-		filepath.Join(filepath.Dir(dir), "golden", filepath.Base(dir)+".safetensors"),
+		filepath.Join(dir, "..", "golden", name+".safetensors"),
 	}
 	for _, p := range places {
 		if _, err := os.Stat(p); err == nil {
@@ -36,12 +41,18 @@ func (c *verifyCmd) golden(dir string) (string, error) {
 			return "", err
 		}
 	}
-	return "", fmt.Errorf("golden: found neither %s nor %s: name it with --golden", places[0], places[1])
+	return "", fmt.Errorf("golden: found neither %s nor %s, want one of them or --golden FILE", places[0], places[1])
+}
+
+// folderName is the last part of a folder's path, also where that is "." or the like.
+func folderName(dir string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	return filepath.Base(abs), err
 }
 
 func (c *verifyCmd) Run(a *app) error {
 	if c.Golden != "" && len(c.Dirs) > 1 {
-		return fmt.Errorf("--golden goes with one folder, got %d", len(c.Dirs))
+		return usage("--golden: got %d folders, want one: it is the golden file of one", len(c.Dirs))
 	}
 	var rep *verify.Report
 	var err error
@@ -83,28 +94,36 @@ func (c *verifyCmd) here(a *app) (*verify.Report, error) {
 	defer dev.Close()
 	rep := verify.New(dev)
 	for _, dir := range c.Dirs {
-		if err := a.ctx.Err(); err != nil {
-			return nil, err
+		k, err := c.one(a, dev, dir)
+		if a.ctx.Err() != nil {
+			return nil, a.ctx.Err()
 		}
-		path, err := c.golden(dir)
 		if err != nil {
-			rep.Add(verify.Case{Dir: dir, Error: err.Error()})
-			continue
+			k = verify.Case{Dir: dir, Error: oneLine(err)}
 		}
-		g, err := goldentest.Open(path)
-		if err != nil {
-			rep.Add(verify.Case{Dir: dir, Error: err.Error()})
-			continue
-		}
-		m, err := model.Open(a.ctx, dev, filepath.Base(dir), safetensors.Dir(dir), nil)
-		if err != nil {
-			rep.Add(verify.Case{Dir: dir, Error: oneLine(err)})
-			g.Close()
-			continue
-		}
-		rep.Add(verify.Model(a.ctx, dir, m, g))
-		m.Release()
-		g.Close()
+		rep.Add(k)
 	}
 	return rep, nil
+}
+
+func (c *verifyCmd) one(a *app, dev webgpu.Device, dir string) (verify.Case, error) {
+	name, err := folderName(dir)
+	if err != nil {
+		return verify.Case{}, err
+	}
+	m, err := model.Open(a.ctx, dev, name, safetensors.Dir(dir), nil)
+	if err != nil {
+		return verify.Case{}, err
+	}
+	defer m.Release()
+	path, err := c.golden(dir)
+	if err != nil {
+		return verify.Case{}, err
+	}
+	g, err := goldentest.Open(path)
+	if err != nil {
+		return verify.Case{}, err
+	}
+	defer g.Close()
+	return verify.Model(a.ctx, dir, m, g), nil
 }
