@@ -27,6 +27,9 @@ func main() {
 			OnSelect: func(layer, head int) {
 				page.post(marshal(engine.Event{SG: 1, Event: "select", Layer: &layer, Head: &head}))
 			},
+			OnSize: func(least, most float64) {
+				page.post(marshal(engine.Event{SG: 1, Event: "size", Least: least, Most: most}))
+			},
 			OnSeek: func(t int) { page.post(marshal(engine.Event{SG: 1, Event: "seek", T: &t})) },
 		})
 		hooks.Scene, hooks.View, hooks.Theme, hooks.Show = st.SetScene, st.SetView, st.SetTheme, st.SetVisible
@@ -42,7 +45,7 @@ func main() {
 	page.post(marshal(engine.Event{SG: 1, Event: "ready"}))
 	if withStage {
 		if err := st.Run("Shell Game"); err != nil {
-			page.post(marshal(engine.Event{SG: 1, Event: "fatal", Error: strings.Join(strings.Fields(err.Error()), " ")}))
+			page.post(marshal(engine.Event{SG: 1, Event: "stage-lost", Error: strings.Join(strings.Fields(err.Error()), " ")}))
 		}
 	}
 	select {}

@@ -1,3 +1,5 @@
+//go:build !window
+
 package webgpu
 
 import _ "github.com/gogpu/wgpu/hal/metal"

@@ -1,4 +1,4 @@
-//go:build !js && !darwin && !windows
+//go:build !js && !darwin && !windows && !window
 
 package webgpu
 

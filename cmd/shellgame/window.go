@@ -1,3 +1,5 @@
+//go:build js || !(windows || (window && cgo))
+
 package main
 
 import "errors"
@@ -7,5 +9,5 @@ type windowCmd struct {
 }
 
 func (*windowCmd) Run(*app) error {
-	return errors.New("window: this build has no window: use make play and a browser")
+	return errors.New("window: this build has no window: build with cgo and -tags window, or use make play and a browser")
 }

@@ -46,6 +46,10 @@ type Event struct {
 	Layer *int   `json:"layer,omitempty"`
 	Head  *int   `json:"head,omitempty"`
 	T     *int   `json:"t,omitempty"`
+
+	// Least and Most are heights in CSS pixels that the stage can do with, and make use of.
+	Least float64 `json:"least,omitempty"`
+	Most  float64 `json:"most,omitempty"`
 }
 
 // Engine serves one page. Its methods are called by one goroutine at a time.

@@ -31,6 +31,7 @@ func (e *Engine) words(s *stage.Scene) {
 			s.Answer = e.play.Steps()[q.Pos].Top[0].Word
 		}
 	}
+	e.vars(s)
 	if e.at < 0 {
 		return
 	}
@@ -39,11 +40,17 @@ func (e *Engine) words(s *stage.Scene) {
 		s.Next = append(s.Next, stage.Guess{Text: c.Word, P: c.P})
 	}
 	s.Truth = step.Truth.Answer
-	state := p.At(e.at)
+}
+
+// vars lists all five variables, with an empty truth while undefined.
+func (e *Engine) vars(s *stage.Scene) {
+	state := e.play.Program.At(max(e.at, 0)) // <bos> leaves all undefined
 	for v, x := range state.Vars {
+		truth := ""
 		if x >= 0 {
-			s.Vars = append(s.Vars, stage.Var{Name: task.Var(v).String(), Truth: task.Word(task.NumberID(int(x)))})
+			truth = task.Word(task.NumberID(int(x)))
 		}
+		s.Vars = append(s.Vars, stage.Var{Name: task.Var(v).String(), Truth: truth})
 	}
 }
 
@@ -61,10 +68,23 @@ func (e *Engine) layers(s *stage.Scene) {
 					copy(l.Rows[(h*n+t)*n:][:t+1], rows.Data[h*(t+1):])
 				}
 			}
-		} else if e.at >= 0 {
+			s.Layers = append(s.Layers, l)
+			continue
+		}
+		l.RowNames = rowNames(e.model.Name)
+		if e.at >= 0 {
 			step := e.play.Steps()[e.at].Layers[i]
 			l.State, l.Alpha, l.Beta = step.State.Data, step.Alpha, step.Beta
 		}
 		s.Layers = append(s.Layers, l)
 	}
+}
+
+// rowNames says what the rows of a state stand for, where that is known: a constructed model's keys
+// are the variables.
+func rowNames(name string) []string {
+	if name == "st-constructed" {
+		return []string{"a", "b", "c", "d", "e"}
+	}
+	return nil
 }
