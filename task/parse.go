@@ -165,11 +165,14 @@ func (p *parser) failAt(l lexeme, format string, args ...any) error {
 	return &Error{line, col, l.start, l.end, fmt.Sprintf(format, args...)}
 }
 
-// quoted is the current lexeme for a message: valid, short, in backquotes.
+// quoted is the current lexeme for a message: printable, short, in backquotes.
 func (p *parser) quoted() string {
 	text := strings.ToValidUTF8(p.text(), "\ufffd")
 	if r := []rune(text); len(r) > 24 {
 		text = string(r[:24]) + "..."
+	}
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		text = strings.Trim(strconv.Quote(text), `"`)
 	}
 	return "`" + text + "`"
 }

@@ -120,8 +120,8 @@ func encode(tok *tokenizer.Tokenizer, text string) ([]int, error) {
 func choose(logits []float32, temp float64, rng *rand.Rand) (int, error) {
 	best, sum := 0, 0.0
 	for i, v := range logits {
-		if math.IsNaN(float64(v)) {
-			return 0, fmt.Errorf("run: logit %d is NaN", i)
+		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 1) {
+			return 0, fmt.Errorf("run: the logit of token %d: got %v, want a finite number: the checkpoint is damaged or its training diverged", i, v)
 		}
 		if v > logits[best] {
 			best = i

@@ -188,6 +188,7 @@ func modelFiles(root *os.Root) http.Handler {
 		for _, name := range checkpoints(root) {
 			list.Models = append(list.Models, entry{name})
 		}
+		w.Header().Set("Content-Type", kinds[".json"])
 		json.NewEncoder(w).Encode(list)
 	})
 }
