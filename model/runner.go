@@ -38,13 +38,12 @@ type Runner struct {
 	rowRefs  []int
 	freeMaps []int // first words of unused row maps, each Positions long
 
-	seqs      []shaders.Seq
-	tokenSeq  []uint32
-	ids       []uint32
-	outs      []uint32
-	chunks    []uint32
-	written   bool // token_seq of a single token is on the device
-	stepWords [1]uint32
+	seqs     []shaders.Seq
+	tokenSeq []uint32
+	ids      []uint32
+	outs     []uint32
+	chunks   []uint32
+	written  bool // token_seq of a single token is on the device
 }
 
 // form is which recording a play uses.

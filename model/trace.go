@@ -226,7 +226,7 @@ func (o *Output) floats(name string) []float32 { return floatView(o.bytes(name))
 
 // Write writes the trace as one JSON object and a newline.
 func (t *Trace) Write(w io.Writer) error {
-	b, err := json.MarshalNoEscape(t)
+	b, err := json.MarshalWithOption(t, json.DisableHTMLEscape())
 	if err != nil {
 		return fmt.Errorf("model: writing a trace: %w", err)
 	}

@@ -57,8 +57,10 @@ type Stage struct {
 	most      float64
 }
 
-var _ ebiten.Game = (*Stage)(nil)
-var _ ebiten.LayoutFer = (*Stage)(nil)
+var (
+	_ ebiten.Game      = (*Stage)(nil)
+	_ ebiten.LayoutFer = (*Stage)(nil)
+)
 
 // New makes a stage that shows nothing yet.
 func New(opt Options) *Stage {

@@ -83,7 +83,8 @@ func TestParse(t *testing.T) {
 func checkSpans(t interface {
 	Helper()
 	Fatalf(string, ...any)
-}, p *Program) {
+}, p *Program,
+) {
 	t.Helper()
 	toks, n := p.Tokens(), len(p.Source())
 	if toks[0] != (Token{ID: BOS, Stmt: -1}) {

@@ -21,7 +21,7 @@ import (
 )
 
 func marshal(v any) string {
-	b, err := json.MarshalNoEscape(v)
+	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
 	if err != nil {
 		return `{"sg":1,"event":"fatal","error":"a message could not be written"}`
 	}
@@ -82,7 +82,7 @@ func call(f func(context.Context, webgpu.Device, arguments) (any, error), text s
 	if err != nil {
 		return "", err
 	}
-	b, err := json.MarshalNoEscape(v)
+	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
 	return string(b), err
 }
 

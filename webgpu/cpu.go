@@ -41,8 +41,10 @@ func wordBytes(w []uint32) []byte {
 }
 
 func (d *cpuDevice) Info() Info {
-	return Info{Kind: "cpu", Adapter: "plain Go (" + runtime.GOOS + "/" + runtime.GOARCH + ")", Driver: runtime.Version(), Software: true,
-		Limits: Limits{MaxBuffer: 1 << 31, MaxBinding: 1 << 31}}
+	return Info{
+		Kind: "cpu", Adapter: "plain Go (" + runtime.GOOS + "/" + runtime.GOARCH + ")", Driver: runtime.Version(), Software: true,
+		Limits: Limits{MaxBuffer: 1 << 31, MaxBinding: 1 << 31},
+	}
 }
 
 func (d *cpuDevice) NewBuffer(label string, size int) (Buffer, error) {

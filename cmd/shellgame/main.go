@@ -118,7 +118,7 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // printJSON writes one JSON object to stdout.
 func (a *app) printJSON(v any) error {
-	b, err := json.MarshalNoEscape(v)
+	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
 	if err != nil {
 		return err
 	}

@@ -135,7 +135,9 @@ func (n *net) config() ([]byte, error) {
 		EOS           *int     `json:"eos_token_id"`
 		DType         string   `json:"dtype"`
 	}{
-		[]string{"OlmoHybridForCausalLM"}, "olmo_hybrid", n.heads, n.heads, n.k, n.v, n.w, true, rope{nil, "default"},
+		[]string{"OlmoHybridForCausalLM"},
+		"olmo_hybrid", n.heads, n.heads, n.k, n.v, n.w, true,
+		rope{nil, "default"},
 		len(n.words), n.d, n.ff, len(n.layers), n.attnHeads, n.attnHeads, types, "silu", normEps, false, false,
 		maxPositions, 0, 1, nil, "float16",
 	}, "", " ")

@@ -144,4 +144,3 @@ func Z(p1 float64, n1 int, p2 float64, n2 int) float64 {
 	v := math.Max(p*(1-p), 0.004)
 	return (p1 - p2) / math.Sqrt(v*(1/float64(n1)+1/float64(n2)))
 }
-

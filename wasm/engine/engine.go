@@ -140,7 +140,7 @@ func (e *Engine) Handle(ctx context.Context, message []byte) []byte {
 			r.Error, r.Line, r.Col = bad.Msg, bad.Line, bad.Col
 		}
 	}
-	b, err := json.MarshalNoEscape(&r)
+	b, err := json.MarshalWithOption(&r, json.DisableHTMLEscape())
 	if err != nil {
 		b, _ = json.Marshal(&Reply{SG: 1, Re: q.ID, Error: err.Error()})
 	}
