@@ -39,10 +39,7 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 		return nil, err
 	}
 	defer r.Release()
-	ids := make([]int, prompt+1)
-	for i := range ids {
-		ids[i] = (i*7 + 3) % cfg.N
-	}
+	ids := checkIDs(cfg, prompt+1)
 	var all []OpDiff
 	s := r.NewSession()
 	for _, part := range [][]int{ids[:prompt], ids[prompt:]} {
@@ -51,7 +48,7 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 		if err != nil {
 			return nil, err
 		}
-		f := r.form(in, false, traceStep)
+		f := r.form(in, false, tracePrompt)
 		step, err := r.upload(f, p)
 		if err != nil {
 			return nil, err
@@ -64,6 +61,93 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 		p.commit(r)
 	}
 	return all, nil
+}
+
+// Compare reads a prompt and then some tokens one by one, on the CPU and on dev, and compares all
+// that both leave behind: hidden values, states, tails, attention, logits and the candidates. It
+// makes four programs where [Lockstep] makes one a dispatch, but cannot tell which kernel is wrong.
+func Compare(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int) ([]OpDiff, error) {
+	want, err := readAll(ctx, webgpu.NewCPU(), cfg, ck, prompt, steps)
+	if err != nil {
+		return nil, err
+	}
+	got, err := readAll(ctx, dev, cfg, ck, prompt, steps)
+	if err != nil {
+		return nil, err
+	}
+	var diffs []OpDiff
+	for i, w := range want {
+		d := OpDiff{Op: w.name, Tokens: prompt + steps, Worst: math.Inf(1), Bound: compareBound}
+		if g := got[i]; len(g.v) == len(w.v) {
+			d.Worst = worst(nil, wordsOf(g.v), wordsOf(w.v))
+		}
+		diffs = append(diffs, d)
+	}
+	return diffs, nil
+}
+
+// compareBound is lockstepBound for errors that a few layers and steps pass on.
+const compareBound = 1e-4
+
+// named is what a part of a play left.
+type named struct {
+	name string
+	v    []float32
+}
+
+func readAll(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int) ([]named, error) {
+	m, err := Load(ctx, dev, "check", cfg, ck)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Release()
+	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + steps, Trace: true})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	s := r.NewSession()
+	ids := checkIDs(cfg, prompt+steps)
+	p, err := s.ReadPrompt(ctx, ids[:prompt])
+	if err != nil {
+		return nil, err
+	}
+	all := []named{{"prompt logits", p.Logits}}
+	for i, h := range p.Hidden {
+		all = append(all, named{fmt.Sprintf("prompt hidden %d", i), h})
+	}
+	for i := range cfg.Layers {
+		all = append(all, named{fmt.Sprintf("prompt state %d", i), p.State[i]}, named{fmt.Sprintf("prompt tail %d", i), p.Tail[i]}, named{fmt.Sprintf("prompt attention %d", i), p.Probs[i]})
+	}
+	for t, id := range ids[prompt:] {
+		step, err := s.TraceStep(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		var top []float32
+		for _, c := range step.Top {
+			top = append(top, float32(c.ID), c.P)
+		}
+		all = append(all, named{fmt.Sprintf("step %d candidates", t), top})
+		for i, l := range step.Layers {
+			for _, a := range []*Array{l.Q, l.K, l.V, l.State, l.Rows} {
+				if a != nil {
+					all = append(all, named{fmt.Sprintf("step %d layer %d", t, i), a.Data})
+				}
+			}
+			all = append(all, named{fmt.Sprintf("step %d gates %d", t, i), append(clone(l.Alpha), l.Beta...)})
+		}
+	}
+	return all, nil
+}
+
+// checkIDs is a text of n tokens that visits the vocabulary.
+func checkIDs(cfg *config.Config, n int) []int {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = (i*7 + 3) % cfg.N
+	}
+	return ids
 }
 
 func lockstep(ctx context.Context, cpu, dev webgpu.Device, rec *webgpu.Recording, step shaders.Step) ([]OpDiff, error) {

@@ -3,10 +3,12 @@
 package check
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,18 +100,44 @@ func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 // ErrUntrusted says that a device computes wrongly.
 var ErrUntrusted = errors.New("the device computes wrong numbers")
 
-// Trust runs the quick check and returns an error, wrapping ErrUntrusted, that names the kernel
-// that is wrong.
+// probe is tiny with the head sizes of the zoo's models, so that what is compiled to check a device
+// is what those models run with.
+const probe = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":64,"intermediate_size":72,"num_hidden_layers":2,
+"layer_types":["linear_attention","full_attention"],"num_attention_heads":2,"num_key_value_heads":1,
+"linear_num_key_heads":2,"linear_num_value_heads":2,"linear_key_head_dim":32,"linear_value_head_dim":64,"linear_conv_kernel_dim":4,
+"linear_allow_neg_eigval":true,"rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"tie_word_embeddings":false,"max_position_embeddings":64}`
+
+// Trust runs a small model on dev as a whole and compares it with the CPU. If they differ it runs
+// the quick check and returns an error, wrapping ErrUntrusted, that names the kernel that is wrong.
 func Trust(ctx context.Context, dev webgpu.Device) error {
-	rep, err := Run(ctx, dev, false)
+	cfg, err := config.Parse([]byte(probe))
 	if err != nil {
 		return err
 	}
-	if !rep.Pass {
-		w := rep.Worst()
-		return fmt.Errorf("check: %s %s: kernel %s (%s) is off by %.3g, want at most %.3g: %w", rep.Device, rep.Adapter, w.Name, w.Shape, w.Worst, w.Bound, ErrUntrusted)
+	ck, err := model.RandomCheckpoint(cfg, safetensors.F16, 11)
+	if err != nil {
+		return err
 	}
-	return nil
+	diffs, err := model.Compare(ctx, dev, cfg, ck, 20, 2)
+	if err == nil && !slices.ContainsFunc(diffs, func(d model.OpDiff) bool { return !(d.Worst <= d.Bound) }) {
+		return nil
+	}
+	if errors.Is(err, webgpu.ErrDeviceLost) || ctx.Err() != nil {
+		return err
+	}
+	info := dev.Info()
+	rep, e := Run(ctx, dev, false)
+	switch {
+	case e != nil:
+		return e
+	case !rep.Pass:
+		w := rep.Worst()
+		return fmt.Errorf("check: %s %s: kernel %s (%s) is off by %.3g, want at most %.3g: %w", info.Kind, info.Adapter, w.Name, w.Shape, w.Worst, w.Bound, ErrUntrusted)
+	case err != nil:
+		return err
+	}
+	d := slices.MaxFunc(diffs, func(a, b model.OpDiff) int { return cmp.Compare(a.Worst, b.Worst) })
+	return fmt.Errorf("check: %s %s: a whole model's %s is off by %.3g, want at most %.3g, though each kernel alone is right: %w", info.Kind, info.Adapter, d.Op, d.Worst, d.Bound, ErrUntrusted)
 }
 
 // Opened is a device and how it was come by.

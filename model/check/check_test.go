@@ -1,0 +1,73 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"shellgame/model/check"
+	"shellgame/shaders"
+	"shellgame/webgpu"
+	"shellgame/webgpu/gputest"
+)
+
+func TestTrust(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		if err := check.Trust(context.Background(), d); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// faulty is the CPU with one kernel that is a little wrong. It notes the kernels that it is given.
+type faulty struct {
+	webgpu.Device
+	kernel string
+	seen   map[string]bool
+}
+
+func (d faulty) Prepare(ctx context.Context, r *webgpu.Recording) (webgpu.Program, error) {
+	bad := *r
+	bad.Ops = append([]webgpu.Op(nil), r.Ops...)
+	for i, op := range bad.Ops {
+		d.seen[op.Kernel.Name] = true
+		if op.Kernel.Name != d.kernel {
+			continue
+		}
+		k := *op.Kernel
+		k.Twin = func(c *shaders.Call) {
+			op.Kernel.Twin(c)
+			for j, slot := range op.Kernel.Slots {
+				if slot.Access != shaders.Read {
+					b := c.Bufs[j]
+					b[0] = math.Float32bits(math.Float32frombits(b[0])*1.5 + 0.05)
+					return
+				}
+			}
+		}
+		bad.Ops[i].Kernel = &k
+	}
+	return d.Device.Prepare(ctx, &bad)
+}
+
+func TestTrustNamesTheKernelThatIsWrong(t *testing.T) {
+	seen := map[string]bool{}
+	if err := check.Trust(context.Background(), faulty{webgpu.NewCPU(), "", seen}); err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) < 17 {
+		t.Fatalf("the check runs %d kernels, want every one of the forward pass: %v", len(seen), slices.Sorted(maps.Keys(seen)))
+	}
+	for _, kernel := range slices.Sorted(maps.Keys(seen)) {
+		t.Run(kernel, func(t *testing.T) {
+			err := check.Trust(context.Background(), faulty{webgpu.NewCPU(), kernel, seen})
+			if !errors.Is(err, check.ErrUntrusted) || !strings.Contains(err.Error(), "kernel "+kernel) {
+				t.Errorf("got %v, want ErrUntrusted that names kernel %s", err, kernel)
+			}
+		})
+	}
+}
