@@ -63,9 +63,9 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 	return all, nil
 }
 
-// Compare reads a prompt and then some tokens one by one, on the CPU and on dev, and compares all
+// Compare reads a prompt, if it has tokens, and then some tokens one by one, on the CPU and on dev, and compares all
 // that both leave behind: hidden values, states, tails, attention, logits and the candidates. It
-// makes four programs where [Lockstep] makes one a dispatch, but cannot tell which kernel is wrong.
+// makes two programs where [Lockstep] makes one a dispatch, but cannot tell which kernel is wrong.
 func Compare(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int) ([]OpDiff, error) {
 	want, err := readAll(ctx, webgpu.NewCPU(), cfg, ck, prompt, steps)
 	if err != nil {
@@ -101,23 +101,26 @@ func readAll(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *saf
 		return nil, err
 	}
 	defer m.Release()
-	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + steps, Trace: true})
+	r, err := m.NewRunner(Options{Tokens: max(prompt, 1), Seqs: 1, Positions: prompt + steps, Trace: true})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Release()
 	s := r.NewSession()
 	ids := checkIDs(cfg, prompt+steps)
-	p, err := s.ReadPrompt(ctx, ids[:prompt])
-	if err != nil {
-		return nil, err
-	}
-	all := []named{{"prompt logits", p.Logits}}
-	for i, h := range p.Hidden {
-		all = append(all, named{fmt.Sprintf("prompt hidden %d", i), h})
-	}
-	for i := range cfg.Layers {
-		all = append(all, named{fmt.Sprintf("prompt state %d", i), p.State[i]}, named{fmt.Sprintf("prompt tail %d", i), p.Tail[i]}, named{fmt.Sprintf("prompt attention %d", i), p.Probs[i]})
+	var all []named
+	if prompt > 0 {
+		p, err := s.ReadPrompt(ctx, ids[:prompt])
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, named{"prompt logits", p.Logits})
+		for i, h := range p.Hidden {
+			all = append(all, named{fmt.Sprintf("prompt hidden %d", i), h})
+		}
+		for i := range cfg.Layers {
+			all = append(all, named{fmt.Sprintf("prompt state %d", i), p.State[i]}, named{fmt.Sprintf("prompt tail %d", i), p.Tail[i]}, named{fmt.Sprintf("prompt attention %d", i), p.Probs[i]})
+		}
 	}
 	for t, id := range ids[prompt:] {
 		step, err := s.TraceStep(ctx, id)

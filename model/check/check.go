@@ -107,9 +107,16 @@ const probe = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":64,"int
 "linear_num_key_heads":2,"linear_num_value_heads":2,"linear_key_head_dim":32,"linear_value_head_dim":64,"linear_conv_kernel_dim":4,
 "linear_allow_neg_eigval":true,"rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"tie_word_embeddings":false,"max_position_embeddings":64}`
 
-// Trust runs a small model on dev as a whole and compares it with the CPU. If they differ it runs
-// the quick check and returns an error, wrapping ErrUntrusted, that names the kernel that is wrong.
-func Trust(ctx context.Context, dev webgpu.Device) error {
+// Trust runs a small model on dev as a whole, a prompt and some steps, and compares it with the CPU.
+// If they differ it runs the quick check and returns an error, wrapping ErrUntrusted, that names the
+// kernel that is wrong.
+func Trust(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 20, 4) }
+
+// TrustSteps is [Trust] for who only reads token by token: the kernels that read prompts, which take
+// a browser without a GPU seconds to compile, are left out.
+func TrustSteps(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 0, 6) }
+
+func trust(ctx context.Context, dev webgpu.Device, prompt, steps int) error {
 	cfg, err := config.Parse([]byte(probe))
 	if err != nil {
 		return err
@@ -118,7 +125,7 @@ func Trust(ctx context.Context, dev webgpu.Device) error {
 	if err != nil {
 		return err
 	}
-	diffs, err := model.Compare(ctx, dev, cfg, ck, 20, 2)
+	diffs, err := model.Compare(ctx, dev, cfg, ck, prompt, steps)
 	if err == nil && !slices.ContainsFunc(diffs, func(d model.OpDiff) bool { return !(d.Worst <= d.Bound) }) {
 		return nil
 	}
@@ -150,7 +157,12 @@ type Opened struct {
 // Open opens the device that kind names: cpu; a GPU (vulkan, metal, dx12, browser, or gpu for what
 // this system has), which must be there but is taken unchecked; or auto, the GPU if it passes the
 // quick check, else the CPU with the reason.
-func Open(ctx context.Context, kind string) (Opened, error) {
+func Open(ctx context.Context, kind string) (Opened, error) { return open(ctx, kind, Trust) }
+
+// OpenSteps is [Open] with the check of [TrustSteps].
+func OpenSteps(ctx context.Context, kind string) (Opened, error) { return open(ctx, kind, TrustSteps) }
+
+func open(ctx context.Context, kind string, trust func(context.Context, webgpu.Device) error) (Opened, error) {
 	if kind == "cpu" {
 		return Opened{Device: webgpu.NewCPU(), Trusted: true}, nil
 	}
@@ -165,7 +177,7 @@ func Open(ctx context.Context, kind string) (Opened, error) {
 		return Opened{Device: dev}, err
 	}
 	if err == nil {
-		if err = Trust(ctx, dev); err == nil {
+		if err = trust(ctx, dev); err == nil {
 			return Opened{Device: dev, Trusted: true}, nil
 		}
 		dev.Close()

@@ -17,8 +17,10 @@ import (
 
 func TestTrust(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		if err := check.Trust(context.Background(), d); err != nil {
-			t.Fatal(err)
+		for name, trust := range map[string]func(context.Context, webgpu.Device) error{"Trust": check.Trust, "TrustSteps": check.TrustSteps} {
+			if err := trust(context.Background(), d); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
 	})
 }
@@ -62,11 +64,19 @@ func TestTrustNamesTheKernelThatIsWrong(t *testing.T) {
 	if len(seen) < 17 {
 		t.Fatalf("the check runs %d kernels, want every one of the forward pass: %v", len(seen), slices.Sorted(maps.Keys(seen)))
 	}
+	steps := map[string]bool{}
+	if err := check.TrustSteps(context.Background(), faulty{webgpu.NewCPU(), "", steps}); err != nil {
+		t.Fatal(err)
+	}
 	for _, kernel := range slices.Sorted(maps.Keys(seen)) {
 		t.Run(kernel, func(t *testing.T) {
 			err := check.Trust(context.Background(), faulty{webgpu.NewCPU(), kernel, seen})
 			if !errors.Is(err, check.ErrUntrusted) || !strings.Contains(err.Error(), "kernel "+kernel) {
 				t.Errorf("got %v, want ErrUntrusted that names kernel %s", err, kernel)
+			}
+			err = check.TrustSteps(context.Background(), faulty{webgpu.NewCPU(), kernel, map[string]bool{}})
+			if errors.Is(err, check.ErrUntrusted) != steps[kernel] {
+				t.Errorf("TrustSteps: got %v, want an error: %v", err, steps[kernel])
 			}
 		})
 	}

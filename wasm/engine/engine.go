@@ -236,7 +236,7 @@ func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	if e.dev.Device != nil {
 		e.dev.Device.Close()
 	}
-	dev, err := check.Open(ctx, kind)
+	dev, err := check.OpenSteps(ctx, kind)
 	if err != nil {
 		return err
 	}
