@@ -3,22 +3,31 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	json "github.com/goccy/go-json"
 
 	"shellgame/internal/version"
 	"shellgame/model"
 	"shellgame/model/check"
+	"shellgame/model/config"
+	"shellgame/model/safetensors"
+	"shellgame/webgpu"
 )
 
 type benchCmd struct {
 	deviceFlag
-	modelFlag
-	Tokens  int  `help:"Tokens read in the play whose dispatches are timed; 1 is a step." default:"1"`
-	Past    int  `help:"Tokens read before it." default:"32"`
-	Repeats int  `help:"Dispatches in one submission." default:"20"`
-	Plays   int  `help:"Submissions, of which the median is taken." default:"9"`
-	Trace   bool `help:"Also read back what a trace holds, as the page does."`
-	JSON    bool `help:"Print one JSON object."`
+	Op      string `help:"Only this kernel, such as gdn_step, or operation, such as layers.0.gdn.step." placeholder:"NAME"`
+	Model   string `help:"Folder of a checkpoint; default is a random model of two layers, gated delta rule and attention." type:"path" placeholder:"DIR"`
+	Shape   string `help:"Sizes of the random model; FF is the MLP's. Default D=128,H=4,K=32,V=64,W=4,FF=256,N=288." placeholder:"D=512,K=96"`
+	Tokens  int    `help:"Tokens read in the play whose dispatches are timed; 1 is a step." default:"1"`
+	Past    int    `help:"Tokens read before it." default:"32"`
+	Repeats int    `help:"Dispatches in one submission." default:"20"`
+	Plays   int    `help:"Submissions, of which the median is taken." default:"9"`
+	Trace   bool   `help:"Also read back what a trace holds, as the page does."`
+	JSON    bool   `help:"Print one JSON object."`
 }
 
 // benchResult is what `shellgame bench --json` prints; times are microseconds.
@@ -28,6 +37,7 @@ type benchResult struct {
 	Driver  string      `json:"driver"`
 	Commit  string      `json:"commit"`
 	Model   string      `json:"model"`
+	Shape   string      `json:"shape"`
 	Tokens  int         `json:"tokens"`
 	Past    int         `json:"past"`
 	Play    float64     `json:"play_us"` // a whole play with its read-back, median
@@ -40,20 +50,106 @@ type benchTime struct {
 	Time   float64 `json:"us"`
 }
 
+// sizes of a model, as --shape names them.
+type sizes struct{ D, H, K, V, W, FF, N int }
+
+func (z *sizes) fields() map[string]*int {
+	return map[string]*int{"D": &z.D, "H": &z.H, "K": &z.K, "V": &z.V, "W": &z.W, "FF": &z.FF, "N": &z.N}
+}
+
+// parse reads D=512,K=96.
+func (z *sizes) parse(text string) error {
+	for _, part := range strings.Split(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		n, err := strconv.Atoi(value)
+		at := z.fields()[name]
+		if err != nil || at == nil || n < 1 {
+			return usage("--shape: got %q, want sizes like D=512,H=8,K=96,V=192,W=4,FF=1024,N=288", part)
+		}
+		*at = n
+	}
+	return nil
+}
+
+func (z *sizes) config() ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"model_type": "olmo_hybrid", "vocab_size": z.N, "hidden_size": z.D, "intermediate_size": z.FF,
+		"num_hidden_layers": 2, "layer_types": []string{"linear_attention", "full_attention"},
+		"num_attention_heads": z.H, "linear_num_key_heads": z.H, "linear_num_value_heads": z.H,
+		"linear_key_head_dim": z.K, "linear_value_head_dim": z.V, "linear_conv_kernel_dim": z.W,
+		"rope_parameters": map[string]any{"rope_theta": nil, "rope_type": "default"},
+	})
+}
+
+func shapeOf(c *config.Config) string {
+	s := fmt.Sprintf("L=%d D=%d FF=%d N=%d", len(c.Layers), c.D, c.FF, c.N)
+	if c.HV > 0 {
+		s += fmt.Sprintf(" HK=%d HV=%d K=%d V=%d W=%d", c.HK, c.HV, c.K, c.V, c.W)
+	}
+	if c.Heads > 0 {
+		s += fmt.Sprintf(" heads=%d/%d of %d", c.Heads, c.KVHeads, c.HeadDim)
+	}
+	return s
+}
+
+// load opens the checkpoint or makes the random one.
+func (c *benchCmd) load(a *app, dev webgpu.Device) (*model.Model, error) {
+	if c.Model != "" {
+		return modelFlag{Model: c.Model}.load(a, dev)
+	}
+	z := sizes{128, 4, 32, 64, 4, 256, 288}
+	if c.Shape != "" {
+		if err := z.parse(c.Shape); err != nil {
+			return nil, err
+		}
+	}
+	text, err := z.config()
+	if err != nil {
+		return nil, err
+	}
+	cfg, err := config.Parse(text)
+	if err != nil {
+		return nil, usage("--shape: %w", err)
+	}
+	ck, err := model.RandomCheckpoint(cfg, safetensors.F16, 1)
+	if err != nil {
+		return nil, err
+	}
+	return model.Load(a.ctx, dev, "random", cfg, ck)
+}
+
+// wants says whether --op names an operation or its kernel.
+func (c *benchCmd) wants(op, kernel string) bool {
+	name, _, _ := strings.Cut(kernel, "[")
+	return c.Op == "" || c.Op == op || c.Op == kernel || c.Op == name
+}
+
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func (c *benchCmd) Run(a *app) error {
 	if c.Tokens < 1 || c.Past < 0 || c.Repeats < 1 || c.Plays < 1 {
 		return usage("bench: want at least one token, repeat and play")
 	}
-	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)
+	if c.Model != "" && c.Shape != "" {
+		return usage("--shape: got it with --model, want one: it is the shape of a random model")
+	}
+	dev, err := c.open(a)
 	if err != nil {
 		return err
 	}
 	defer dev.Close()
-	// A time is only worth printing where the numbers are right.
-	if err := check.Trust(a.ctx, dev); err != nil {
+	m, err := c.load(a, dev)
+	if err != nil {
 		return err
+	}
+	// A time is only worth printing where the numbers are right.
+	rep, err := check.Run(a.ctx, dev, false)
+	if err != nil {
+		return err
+	}
+	if !rep.Pass {
+		w := rep.Worst()
+		return fmt.Errorf("bench: %s: kernel %s (%s) is off by %.3g, want at most %.3g: %w", describe(dev), w.Name, w.Shape, w.Worst, w.Bound, check.ErrUntrusted)
 	}
 	positions := c.Past + c.Tokens*(c.Plays+4) + 1
 	r, err := m.NewRunner(model.Options{Tokens: max(c.Tokens, c.Past), Positions: positions, Rows: 2 * positions, Slots: 3, Seqs: 1, Trace: c.Trace})
@@ -87,14 +183,23 @@ func (c *benchCmd) Run(a *app) error {
 		return err
 	}
 	info := dev.Info()
-	res := benchResult{Device: info.Kind, Adapter: info.Adapter, Driver: info.Driver, Commit: version.Commit(), Model: m.Name, Tokens: c.Tokens, Past: c.Past, Play: us(play)}
+	res := benchResult{Device: info.Kind, Adapter: info.Adapter, Driver: info.Driver, Commit: version.Commit(), Model: m.Name, Shape: shapeOf(m.Config), Tokens: c.Tokens, Past: c.Past, Play: us(play)}
+	var kernels []string
 	for _, o := range ops {
-		res.Ops = append(res.Ops, benchTime{o.Op, o.Kernel, us(o.Time)})
+		name, _, _ := strings.Cut(o.Kernel, "[")
+		kernels = append(kernels, name)
+		if c.wants(o.Op, o.Kernel) {
+			res.Ops = append(res.Ops, benchTime{o.Op, o.Kernel, us(o.Time)})
+		}
+	}
+	if len(res.Ops) == 0 {
+		slices.Sort(kernels)
+		return usage("--op: got %q, want a kernel that this play runs: %s", c.Op, strings.Join(slices.Compact(kernels), ", "))
 	}
 	if c.JSON {
 		return a.printJSON(res)
 	}
-	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s: %d tokens after %d, whole play %.0f µs\n", res.Device, res.Adapter, res.Driver, res.Commit, res.Model, res.Tokens, res.Past, res.Play)
+	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: %d tokens after %d, whole play %.0f µs\n", res.Device, res.Adapter, res.Driver, res.Commit, res.Model, res.Shape, res.Tokens, res.Past, res.Play)
 	for _, o := range res.Ops {
 		fmt.Fprintf(a.out, "%10.1f µs  %-24s %s\n", o.Time, o.Op, o.Kernel)
 	}
