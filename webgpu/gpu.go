@@ -205,7 +205,11 @@ func (d *gpuDevice) pipelineFor(k *shaders.Kernel, c shaders.C) (*gpuPipeline, e
 		}
 		entries = append(entries, wgpu.BindGroupLayoutEntry{Binding: uint32(2 + i), Visibility: wgpu.ShaderStageCompute, Buffer: &gputypes.BufferBindingLayout{Type: t}})
 	}
-	module, err := d.dev.CreateShaderModule(&wgpu.ShaderModuleDescriptor{Label: name, WGSL: src})
+	desc, err := d.watch.shaderModule(name, src)
+	if err != nil {
+		return nil, d.wrap("shader "+name, err)
+	}
+	module, err := d.dev.CreateShaderModule(desc)
 	if err != nil {
 		return nil, d.wrap("shader "+name, err)
 	}

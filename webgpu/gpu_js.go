@@ -169,6 +169,10 @@ func truthy(v js.Value) bool { return v.Type() == js.TypeBoolean && v.Bool() }
 // deviceDescriptor asks for nothing beyond WebGPU's defaults.
 func (w *watch) deviceDescriptor(*wgpu.Adapter) *wgpu.DeviceDescriptor { return nil }
 
+func (w *watch) shaderModule(name, src string) (*wgpu.ShaderModuleDescriptor, error) {
+	return &wgpu.ShaderModuleDescriptor{Label: name, WGSL: src}, nil
+}
+
 var scopes = []string{"internal", "out-of-memory", "validation"}
 
 // scoped runs f inside error scopes and returns its error, or what the scopes caught.
