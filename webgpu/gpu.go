@@ -32,6 +32,9 @@ type gpuDevice struct {
 	watch    *watch
 	counts   Counts
 
+	plays    int            // submitted so far
+	released []*wgpu.Buffer // written to since the last play, to be freed after the next
+
 	pipelines map[string]*gpuPipeline
 	stamp     *gpuBuffer // holds the counter of the latest play
 }
@@ -51,14 +54,33 @@ func (p *gpuPipeline) release() {
 }
 
 type gpuBuffer struct {
+	d     *gpuDevice
 	label string
 	size  int
 	buf   *wgpu.Buffer
+	wrote int // plays of the device when it was last written to, plus one
 }
 
 func (b *gpuBuffer) Label() string { return b.label }
 func (b *gpuBuffer) Size() int     { return b.size }
-func (b *gpuBuffer) Release()      { b.buf.Release() }
+
+// Release frees the buffer, or puts it by until the next play: natively a write waits for that, and
+// would go to freed memory.
+func (b *gpuBuffer) Release() {
+	if b.wrote == b.d.plays+1 {
+		b.d.released = append(b.d.released, b.buf)
+		return
+	}
+	b.buf.Release()
+}
+
+// freeReleased frees the buffers put by, when the writes to them are done.
+func (d *gpuDevice) freeReleased() {
+	for _, b := range d.released {
+		b.Release()
+	}
+	d.released = d.released[:0]
+}
 
 // OpenGPU opens the GPU: in a page what navigator.gpu gives, natively the first adapter of the
 // wanted kind (vulkan, metal, dx12, or empty for this system's own). Without one the error wraps
@@ -90,6 +112,7 @@ func OpenGPU(ctx context.Context, kind string) (Device, error) {
 }
 
 func open(w *watch, backends wgpu.Backends) (*gpuDevice, error) {
+	roomy(0)
 	instance, err := wgpu.CreateInstance(&wgpu.InstanceDescriptor{Backends: backends})
 	if err != nil {
 		return nil, fmt.Errorf("webgpu: %v: %w", err, ErrNoAdapter)
@@ -131,6 +154,7 @@ func (d *gpuDevice) Close() {
 	for _, p := range d.pipelines {
 		p.release()
 	}
+	d.freeReleased()
 	d.dev.Release()
 	d.adapter.Release()
 	d.instance.Release()
@@ -142,6 +166,7 @@ func (d *gpuDevice) NewBuffer(label string, size int) (Buffer, error) {
 }
 
 func (d *gpuDevice) newBuffer(label string, size int, usage wgpu.BufferUsage) (*gpuBuffer, error) {
+	roomy(0)
 	size = max((size+3)&^3, 16)
 	if size > d.info.Limits.MaxBuffer {
 		return nil, fmt.Errorf("webgpu: buffer %s of %d bytes: the device takes at most %d: %w", label, size, d.info.Limits.MaxBuffer, ErrOutOfMemory)
@@ -151,19 +176,22 @@ func (d *gpuDevice) newBuffer(label string, size int, usage wgpu.BufferUsage) (*
 		return nil, d.wrap("buffer "+label, err)
 	}
 	d.counts.Buffers++
-	return &gpuBuffer{label, size, buf}, nil
+	return &gpuBuffer{d: d, label: label, size: size, buf: buf}, nil
 }
 
 func (d *gpuDevice) Write(b Buffer, offset int, data []byte) error {
+	roomy(0)
 	if len(data) == 0 {
 		return nil
 	}
 	if err := checkWrite(b, offset, data); err != nil {
 		return err
 	}
-	if err := d.queue.WriteBuffer(b.(*gpuBuffer).buf, uint64(offset), data); err != nil {
+	g := b.(*gpuBuffer)
+	if err := d.queue.WriteBuffer(g.buf, uint64(offset), data); err != nil {
 		return d.wrap("write to "+b.Label(), err)
 	}
+	g.wrote = d.plays + 1
 	return nil
 }
 
@@ -251,6 +279,7 @@ type gpuProgram struct {
 }
 
 func (d *gpuDevice) Prepare(ctx context.Context, r *Recording) (Program, error) {
+	roomy(0)
 	if r.err != nil {
 		return nil, r.err
 	}
@@ -322,6 +351,7 @@ func (p *gpuProgram) build(ctx context.Context) error {
 }
 
 func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error) {
+	roomy(0)
 	d := p.d
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("webgpu: %s: %w", p.r.Name, err)
@@ -348,6 +378,7 @@ func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 		}
 		return nil, d.wrap(p.r.Name+": reading back", err)
 	}
+	d.freeReleased()
 	mapped, err := p.staging.buf.MappedRange(0, n)
 	if err != nil {
 		return nil, d.wrap(p.r.Name+": reading back", err)
@@ -419,6 +450,7 @@ func (p *gpuProgram) encode(step *shaders.Step) error {
 	if _, err := d.queue.Submit(cmd); err != nil {
 		return d.wrap(p.r.Name, err)
 	}
+	d.plays++
 	return nil
 }
 

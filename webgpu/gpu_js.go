@@ -173,6 +173,8 @@ func (w *watch) shaderModule(name, src string) (*wgpu.ShaderModuleDescriptor, er
 	return &wgpu.ShaderModuleDescriptor{Label: name, WGSL: src}, nil
 }
 
+func roomy(int) byte { return 0 } // natively only
+
 var scopes = []string{"internal", "out-of-memory", "validation"}
 
 // scoped runs f inside error scopes and returns its error, or what the scopes caught.

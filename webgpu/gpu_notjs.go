@@ -62,3 +62,13 @@ func (w *watch) breathe()                              {}
 func (w *watch) close()                                {}
 
 func (w *watch) guard(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+
+// roomy makes the goroutine's stack large enough for a call of the GPU layer. That passes the
+// driver addresses of its locals as plain numbers, and a stack that grows in between moves away
+// from them: "vkMapMemory returned null pointer".
+//
+//go:noinline
+func roomy(i int) byte {
+	var room [32 << 10]byte
+	return room[i]
+}
