@@ -192,6 +192,12 @@ func (c *recorder) deltaRule(qkv, gates, state string) {
 	cfg := c.cfg
 	consts := shaders.C{"K": uint32(cfg.K), "V": uint32(cfg.V)}
 	p := shaders.GDNParams{HK: uint32(cfg.HK), HV: uint32(cfg.HV), Stride: uint32(cfg.C())}
+	if c.f.chunk {
+		u, w, attn := c.buf("chunk.u"), c.buf("chunk.w"), c.buf("chunk.attn")
+		c.op("gdn.wy", shaders.GDNWY, consts, p, c.buf(qkv), c.buf(gates), c.buf("chunks"), u, w, attn)
+		c.op("gdn.chunk", shaders.GDNChunk, consts, p, c.buf(qkv), u, w, attn, c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
+		return
+	}
 	c.op("gdn.step", shaders.GDNStep, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
 }
 

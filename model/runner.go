@@ -149,8 +149,7 @@ func (r *Runner) makeBuffers() error {
 		need["gdn.o"] = t * c.HV * c.V
 		need["chunks"] = 4 * shaders.MaxChunks(t, b)
 		if shaders.GDNChunkOK(c.K, c.V) {
-			u, w := shaders.ChunkScratch(shaders.MaxChunks(t, b), c.HV, c.K, c.V)
-			need["chunk.u"], need["chunk.w"] = u, w
+			need["chunk.u"], need["chunk.w"], need["chunk.attn"] = shaders.ChunkScratch(shaders.MaxChunks(t, b), c.HV, c.K, c.V)
 		}
 	}
 	if hasAttention {

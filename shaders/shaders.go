@@ -59,7 +59,8 @@ type Seq struct {
 	SlotIn  uint32 // state slot read, or NoSlot for zeros
 	SlotOut uint32 // state slot written
 	Map     uint32 // where its row map begins in the rows buffer: position j is cache row rows[Map+j]
-	_       [2]uint32
+	Chunk   uint32 // number of its first chunk in the chunk table; see [Chunks]
+	_       uint32
 }
 
 // SeqWords is the size of Seq in 32-bit words.

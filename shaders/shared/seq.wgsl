@@ -6,7 +6,7 @@ struct Seq {
     slot_in: u32,
     slot_out: u32,
     map: u32,
-    pad0: u32,
+    chunk: u32,
     pad1: u32,
 }
 
