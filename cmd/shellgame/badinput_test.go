@@ -29,8 +29,8 @@ func header(text string, data int) []byte {
 	return append(append(b, text...), make([]byte, data)...)
 }
 
-// config replaces a piece of config.json, which must be there.
-func config(old, new string) broken {
+// setting replaces a piece of config.json, which must be there.
+func setting(old, new string) broken {
 	return func(t *testing.T, dir string) { edit(t, filepath.Join(dir, "config.json"), old, new) }
 }
 
@@ -145,12 +145,12 @@ var badCheckpoints = []struct {
 	}), `model mine: safetensors: tensor "model.layers.7.mlp.up_proj.weight": in no shard, but model.safetensors.index.json puts it in model-00001-of-00002.safetensors`},
 	{"index that forgets a tensor", shards(func(names []string) string { return weightMap(names[1:], "") }), `model mine: safetensors: tensor "lm_head.weight": found in model-00001-of-00002.safetensors, but model.safetensors.index.json does not name it`},
 	{"shard outside the folder", shards(func(names []string) string { return weightMap(names, `,"x":"../secret.safetensors"`) }), `model mine: safetensors: model.safetensors.index.json: weight_map: "x": got shard "../secret.safetensors", want the name of a .safetensors file in the same folder`},
-	{"vocabulary that contradicts config.json", config(`"vocab_size": 288`, `"vocab_size": 300`), `model mine: weights: embed: shape [288 24], want [300 24] (config.json vocab_size=300 hidden_size=24)`},
-	{"width that contradicts config.json", config(`"hidden_size": 24`, `"hidden_size": 32`), `model mine: weights: embed: shape [288 24], want [288 32] (config.json vocab_size=288 hidden_size=32)`},
-	{"key dimension that contradicts config.json", config(`"linear_key_head_dim": 5`, `"linear_key_head_dim": 6`), `model mine: weights: layers.0.gdn.q: shape [25 24], want [30 24] (config.json linear_num_key_heads=5 linear_key_head_dim=6 hidden_size=24)`},
+	{"vocabulary that contradicts config.json", setting(`"vocab_size": 288`, `"vocab_size": 300`), `model mine: weights: embed: shape [288 24], want [300 24] (config.json vocab_size=300 hidden_size=24)`},
+	{"width that contradicts config.json", setting(`"hidden_size": 24`, `"hidden_size": 32`), `model mine: weights: embed: shape [288 24], want [288 32] (config.json vocab_size=288 hidden_size=32)`},
+	{"key dimension that contradicts config.json", setting(`"linear_key_head_dim": 5`, `"linear_key_head_dim": 6`), `model mine: weights: layers.0.gdn.q: shape [25 24], want [30 24] (config.json linear_num_key_heads=5 linear_key_head_dim=6 hidden_size=24)`},
 	{"more layers in config.json", func(t *testing.T, dir string) {
-		config(`"num_hidden_layers": 1`, `"num_hidden_layers": 2`)(t, dir)
-		config(`"linear_attention"`, `"linear_attention", "linear_attention"`)(t, dir)
+		setting(`"num_hidden_layers": 1`, `"num_hidden_layers": 2`)(t, dir)
+		setting(`"linear_attention"`, `"linear_attention", "linear_attention"`)(t, dir)
 	}, `model mine: weights: layers.1.norm_a: missing, want model.layers.1.attention_layer_norm.weight or model.layers.1.input_layernorm.weight: the checkpoint has no layer 1 (config.json num_hidden_layers=2)`},
 	{"fewer layers in config.json", func(t *testing.T, dir string) {
 		files, err := construct.Files("sbr")
@@ -160,18 +160,18 @@ var badCheckpoints = []struct {
 		for name, data := range files {
 			write(t, filepath.Join(dir, name), data)
 		}
-		config(`"num_hidden_layers": 4`, `"num_hidden_layers": 3`)(t, dir)
-		config(",\n  \"full_attention\"", "")(t, dir)
+		setting(`"num_hidden_layers": 4`, `"num_hidden_layers": 3`)(t, dir)
+		setting(",\n  \"full_attention\"", "")(t, dir)
 	}, `model mine: weights: model.layers.3.mlp.down_proj.weight: got layer 3, want layers 0 to 2 (config.json num_hidden_layers=3)`},
-	{"fewer layer types than layers", config(`"num_hidden_layers": 1`, `"num_hidden_layers": 2`), `model mine: config: layer_types: got 1 layers, want 2 (num_hidden_layers)`},
-	{"layer of another kind", config(`"linear_attention"`, `"full_attention"`), `model mine: weights: layers.0.attn.q: missing, want model.layers.0.self_attn.q_proj.weight: layer 0 has linear_attn weights (config.json layer_types: full_attention)`},
-	{"unknown layer type", config(`"linear_attention"`, `"mamba"`), `model mine: config: layer_types: layer 0: got "mamba", want full_attention or linear_attention (olmo_hybrid)`},
-	{"unknown model_type", config(`"olmo_hybrid"`, `"llama"`), `model mine: config: model_type: got "llama", want olmo_hybrid or olmo3`},
-	{"no model_type", config(`"model_type"`, `"model"`), `model mine: config: model_type: missing, want olmo_hybrid or olmo3`},
-	{"unsupported option", config(`"attention_bias": false`, `"attention_bias": true`), `model mine: config: attention_bias: got true, want false: not supported`},
-	{"unsupported activation", config(`"silu"`, `"gelu"`), `model mine: config: hidden_act: got "gelu", want "silu": not supported`},
-	{"size that is no number", config(`"hidden_size": 24`, `"hidden_size": "wide"`), `model mine: config: hidden_size: got "wide", want an integer from 1 to 1048576`},
-	{"config.json that is no JSON", config("{", "<"), `model mine: config: config.json: got "<\n \"architectures\": [\n \"OlmoHybridForCa", want a JSON object`},
+	{"fewer layer types than layers", setting(`"num_hidden_layers": 1`, `"num_hidden_layers": 2`), `model mine: config: layer_types: got 1 layers, want 2 (num_hidden_layers)`},
+	{"layer of another kind", setting(`"linear_attention"`, `"full_attention"`), `model mine: weights: layers.0.attn.q: missing, want model.layers.0.self_attn.q_proj.weight: layer 0 has linear_attn weights (config.json layer_types: full_attention)`},
+	{"unknown layer type", setting(`"linear_attention"`, `"mamba"`), `model mine: config: layer_types: layer 0: got "mamba", want full_attention or linear_attention (olmo_hybrid)`},
+	{"unknown model_type", setting(`"olmo_hybrid"`, `"llama"`), `model mine: config: model_type: got "llama", want olmo_hybrid or olmo3`},
+	{"no model_type", setting(`"model_type"`, `"model"`), `model mine: config: model_type: missing, want olmo_hybrid or olmo3`},
+	{"unsupported option", setting(`"attention_bias": false`, `"attention_bias": true`), `model mine: config: attention_bias: got true, want false: not supported`},
+	{"unsupported activation", setting(`"silu"`, `"gelu"`), `model mine: config: hidden_act: got "gelu", want "silu": not supported`},
+	{"size that is no number", setting(`"hidden_size": 24`, `"hidden_size": "wide"`), `model mine: config: hidden_size: got "wide", want an integer from 1 to 1048576`},
+	{"config.json that is no JSON", setting("{", "<"), `model mine: config: config.json: got "<\n \"architectures\": [\n \"OlmoHybridForCa", want a JSON object`},
 	{"NaN in a matrix", value("model.layers.0.mlp.up_proj.weight", 7, 0x7e00), `model mine: weights: layers.0.mlp.up: element 7 of model.layers.0.mlp.up_proj.weight: got NaN or infinity, want finite numbers: the checkpoint is damaged or its training diverged`},
 	{"infinity in a vector", value("model.norm.weight", 3, 0x7c00), `model mine: weights: norm: value at [3]: got NaN or infinity, want finite numbers: the checkpoint is damaged or its training diverged`},
 }
