@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	json "github.com/goccy/go-json"
@@ -21,15 +20,17 @@ import (
 	"shellgame/task/eval"
 )
 
-var wasmFile struct {
-	sync.Once
-	path string
-	err  error
+type nodeCommand func(args ...string) (code int, stdout, stderr string)
+
+func TestNode(t *testing.T) {
+	node := underNode(t)
+	t.Run("same", func(t *testing.T) { nodeIsTheSame(t, node) })
+	t.Run("exit codes", func(t *testing.T) { nodeExitCodes(t, node) })
 }
 
 // underNode returns how to run the same command, built for js/wasm, under Node without a GPU.
 // Without Node the test is skipped, or fails where REQUIRE_DEVICES names node.
-func underNode(t *testing.T) func(args ...string) (code int, stdout, stderr string) {
+func underNode(t *testing.T) nodeCommand {
 	t.Helper()
 	node, err := exec.LookPath("node")
 	if err != nil {
@@ -38,25 +39,15 @@ func underNode(t *testing.T) func(args ...string) (code int, stdout, stderr stri
 		}
 		t.Skipf("no Node here: %v", err)
 	}
-	wasmFile.Do(func() {
-		dir, err := os.MkdirTemp("", "shellgame-node-")
-		if err != nil {
-			wasmFile.err = err
-			return
-		}
-		wasmFile.path = filepath.Join(dir, "shellgame.wasm")
-		build := exec.Command("go", "build", "-o", wasmFile.path, ".")
-		build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			wasmFile.err = errors.New(string(out) + err.Error())
-		}
-	})
-	if wasmFile.err != nil {
-		t.Fatal(wasmFile.err)
+	wasm := filepath.Join(t.TempDir(), "shellgame.wasm")
+	build := exec.Command("go", "build", "-o", wasm, ".")
+	build.Env = append(os.Environ(), "GOOS=js", "GOARCH=wasm", "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%s%v", out, err)
 	}
 	return func(args ...string) (int, string, string) {
 		t.Helper()
-		cmd := exec.Command(node, append([]string{"--stack-size=8192", "../../scripts/node-dawn.mjs", wasmFile.path}, args...)...)
+		cmd := exec.Command(node, append([]string{"--stack-size=8192", "../../scripts/node-dawn.mjs", wasm}, args...)...)
 		cmd.Env = append(os.Environ(), "SHELLGAME_DAWN=off")
 		var out, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &stderr
@@ -81,8 +72,7 @@ func decode[T any](t *testing.T, text string) T {
 
 // Under Node the command computes what it computes here: the same answers, and numbers within a
 // millionth, since the two machines' exp and the like differ in the last bit.
-func TestNodeIsTheSame(t *testing.T) {
-	node := underNode(t)
+func nodeIsTheSame(t *testing.T, node nodeCommand) {
 	both := func(args ...string) (native, js string) {
 		t.Helper()
 		code, native, err := command(args...)
@@ -193,8 +183,7 @@ func float(t *testing.T, text string) float64 {
 }
 
 // Errors and exit codes under Node are those of the contract, too.
-func TestNodeExitCodes(t *testing.T) {
-	node := underNode(t)
+func nodeExitCodes(t *testing.T, node nodeCommand) {
 	model := filepath.Join(zoo, "st-constructed")
 	for _, test := range []struct {
 		code int
