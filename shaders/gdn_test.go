@@ -249,11 +249,13 @@ func swaps(tokens int) (c *deltaCase, want []float32) {
 }
 
 // A swap is a reflection: I - 2kkᵀ with k = (e_a - e_b)/√2 exchanges two values exactly.
-func TestGDNStepSwaps(t *testing.T) {
+func TestGDNSwaps(t *testing.T) {
 	c, want := swaps(300)
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		o, _ := c.runStep(t, d)
-		gputest.Close(t, "o", gputest.Tolerance{RMS: 1e-4, Max: 1e-4}, o[:300], want)
+		for name, run := range map[string]func(*deltaCase, testing.TB, webgpu.Device) (o, state []float32){"step": (*deltaCase).runStep, "chunk": (*deltaCase).runChunk} {
+			o, _ := run(c, t, d)
+			gputest.Close(t, name, gputest.Tolerance{RMS: 1e-4, Max: 1e-4}, o[:300], want)
+		}
 	})
 }
 
