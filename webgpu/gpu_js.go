@@ -138,17 +138,21 @@ func (w *watch) adapterInfo(*wgpu.Adapter) (Info, error) {
 	info := Info{Kind: "browser", Adapter: "unnamed WebGPU adapter"}
 	ai := w.adapter.Get("info")
 	if ai.Type() == js.TypeObject {
-		var parts []string
-		for _, k := range []string{"description", "device", "vendor", "architecture"} {
-			if v := ai.Get(k); v.Type() == js.TypeString && v.String() != "" {
-				parts = append(parts, v.String())
-				if k == "description" {
-					break
-				}
+		// Some browsers give a description or a device, others only vendor and architecture.
+		field := func(k string) string {
+			if v := ai.Get(k); v.Type() == js.TypeString {
+				return strings.TrimSpace(v.String())
 			}
+			return ""
 		}
-		if len(parts) > 0 {
-			info.Adapter = strings.Join(parts, " ")
+		for _, name := range []string{
+			strings.TrimSpace(field("device") + " " + field("description")),
+			strings.TrimSpace(field("vendor") + " " + field("architecture")),
+		} {
+			if name != "" {
+				info.Adapter = name
+				break
+			}
 		}
 		if v := ai.Get("vendor"); v.Type() == js.TypeString {
 			info.Driver = v.String()
