@@ -94,13 +94,43 @@ func maxAbs(x []float32) float64 {
 	return m
 }
 
-// legendLabels returns the numbers at equal distances under a scale, from end
-// to end.
-func legendLabels(signed bool, limit float32) []string {
-	if signed {
-		return []string{number(-limit), number(-limit / 4), "0", number(limit / 4), number(limit)}
+// reach returns how far a colour scale for x must go: to the largest magnitude
+// where there are few numbers; among many to what 98 of 100 stay below, to an
+// eighth, or they would all be pale beside a few large ones.
+// web/js/colors.js does the same.
+func reach(x []float32) float64 {
+	most := maxAbs(x)
+	if len(x) <= 128 {
+		return most
 	}
-	return []string{"0", number(limit / 4), number(limit)}
+	var bins [2048]int // eight to an octave
+	n := 0
+	for _, v := range x {
+		if b := math.Float32bits(v) &^ (1 << 31); b < 0x7f800000 {
+			bins[b>>20]++
+			n++
+		}
+	}
+	left := n - n/50
+	for b, k := range bins {
+		if left -= k; left <= 0 {
+			return min(max(float64(math.Float32frombits(uint32(b+1)<<20)), most/8), most)
+		}
+	}
+	return most
+}
+
+// legendLabels returns the numbers at equal distances under a scale, from end
+// to end. beyond says that there are numbers outside it.
+func legendLabels(signed bool, limit float32, beyond bool) []string {
+	low, high := number(-limit), number(limit)
+	if beyond {
+		low, high = "\u2264"+low, "\u2265"+high
+	}
+	if signed {
+		return []string{low, number(-limit / 4), "0", number(limit / 4), high}
+	}
+	return []string{"0", number(limit / 4), high}
 }
 
 // number prints x for reading: three decimals, or three digits where that says

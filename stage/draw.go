@@ -216,7 +216,7 @@ func (d *drawing) layers() {
 			limit -= row.legend.w + 8
 		}
 		d.p.write(faceLabel, x+10, r.y+2, d.p.cut(faceLabel, text, limit), sk.dim)
-		d.legend(d.move(row.legend), layer.Kind == GDN, d.limits[row.layer])
+		d.legend(d.move(row.legend), layer.Kind == GDN, d.limits[row.layer], d.beyond[row.layer])
 	}
 	if l.back.w > 0 {
 		r := d.move(l.back)
@@ -228,7 +228,7 @@ func (d *drawing) layers() {
 	}
 }
 
-func (d *drawing) legend(r rect, signed bool, limit float32) {
+func (d *drawing) legend(r rect, signed bool, limit float32, beyond bool) {
 	pal := d.sk.chance
 	if signed {
 		pal = d.sk.signed
@@ -239,7 +239,7 @@ func (d *drawing) legend(r rect, signed bool, limit float32) {
 		d.p.fill(&d.p.under, rect{r.x + r.w*float64(i)/steps, r.y, r.w/steps + 0.5, 9}, c)
 	}
 	d.p.frame(&d.p.under, rect{r.x, r.y, r.w, 9}, 1/d.p.scale, d.sk.line)
-	labels := legendLabels(signed, limit)
+	labels := legendLabels(signed, limit, beyond)
 	for i, t := range labels {
 		t = strings.Replace(t, "-", "\u2212", 1)
 		at := r.w * float64(i) / float64(len(labels)-1)
@@ -256,16 +256,20 @@ func (d *drawing) head(b *mapBox) {
 	if d.hover.kind == hitHead && d.hover.layer == b.layer && d.hover.head == b.head {
 		name = sk.accent
 	}
-	d.p.write(faceLabel, r.x, r.y, fmt.Sprintf("head %d", b.head), name)
+	x := d.p.write(faceLabel, r.x, r.y, fmt.Sprintf("head %d", b.head), name) + 8
+	y := r.y + 1
+	if !b.oneLine {
+		x, y = r.x, r.y+headLine
+	}
 	box := d.move(b.box)
 	if layer.Kind == GDN && layer.Alpha != nil && layer.Beta != nil {
-		d.gates(b, r, layer.Alpha[b.head], layer.Beta[b.head])
+		d.gates(b, r, x, y, layer.Alpha[b.head], layer.Beta[b.head])
 	}
 	if layer.Kind == Attention && layer.Rows != nil && s.T >= 0 {
 		j, p := s.strongest(layer, b.head, s.T)
 		pw := d.p.width(faceCell, short(p))
-		d.p.write(faceCell, r.x, r.y+headLine, short(p), sk.dim)
-		d.p.write(faceCell, r.x+pw+6, r.y+headLine, d.p.cut(faceCell, "on "+s.Words[j].Text, r.w-pw-6), sk.text)
+		d.p.write(faceCell, x, y, short(p), sk.dim)
+		d.p.write(faceCell, x+pw+6, y, d.p.cut(faceCell, "on "+s.Words[j].Text, r.right()-x-pw-6), sk.text)
 	}
 	if !b.words {
 		d.p.frame(&d.p.under, box, 1/d.p.scale, sk.line)
@@ -300,10 +304,20 @@ func (d *drawing) head(b *mapBox) {
 
 // gates writes alpha and beta, and marks a negative eigenvalue: with beta
 // above 1 the factor 1 - beta along the key is negative, a reflection.
-func (d *drawing) gates(b *mapBox, r rect, alpha, beta float32) {
+func (d *drawing) gates(b *mapBox, r rect, x, y float64, alpha, beta float32) {
 	sk := d.sk
 	negative := 1-beta < 0
 	a, be := "\u03b1 "+short(alpha), "\u03b2 "+short(beta)
+	if b.oneLine {
+		x = d.p.write(faceCell, x, y, a, sk.dim) + 8
+		ink := sk.dim
+		if negative {
+			ink = sk.flag
+			d.p.round(&d.p.under, rect{x - 4, r.y - 1, d.p.width(faceCell, be) + 8, 16}, sk.chip)
+		}
+		d.p.write(faceCell, x, y, be, ink)
+		return
+	}
 	if r.w < 92 {
 		d.p.write(faceCell, r.x, r.y+headLine, a, sk.dim)
 		ink := sk.dim
@@ -314,7 +328,7 @@ func (d *drawing) gates(b *mapBox, r rect, alpha, beta float32) {
 		d.p.write(faceCell, r.x, r.y+2*headLine, be, ink)
 		return
 	}
-	d.p.write(faceCell, r.x, r.y+headLine, a+" "+be, sk.dim)
+	d.p.write(faceCell, x, y, a+" "+be, sk.dim)
 	if !negative {
 		return
 	}

@@ -4,7 +4,7 @@ import "math"
 
 // alphabet is what the stage can write. Other runes show as '?'. The tick, the
 // cross and the arrow are drawn here, so that they look the same everywhere.
-const alphabet = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~\u00b7\u00d7\u2212\u2026\u03b1\u03b2"
+const alphabet = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~\u00b7\u00d7\u2212\u2026\u2264\u2265\u03b1\u03b2"
 
 const (
 	tick  = '\u2713'

@@ -42,8 +42,11 @@ const (
 	lineHeight = 29.0 // of the strip: a chip and its attention mark
 	headLine   = 17.0
 	barHeight  = 21.0
-	minMap     = 66.0  // least comfortable height of a map
-	maxMap     = 420.0 // beyond that a map only looks coarse
+	// oneLineFrom is the width of a head from which on its number, alpha and
+	// beta fit on a line.
+	oneLineFrom = 142.0
+	minMap      = 66.0  // least comfortable height of a map
+	maxMap      = 420.0 // beyond that a map only looks coarse
 )
 
 // wordBox is a word in the strip; rect is where it stands when the strip is not scrolled.
@@ -62,7 +65,8 @@ type mapBox struct {
 	cw, ch      float64
 	numbers     bool // the cells are large enough for their numbers
 	words       bool // there is room for the words along the diagonal
-	chipLine    bool // the head's labels need a third line
+	oneLine     bool // the head's labels fit on one line
+	chipLine    bool // else they need a third
 }
 
 // rowBox is a layer's heading.
@@ -270,8 +274,13 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 		if i > 0 && i%n == 0 {
 			y = bottom + 12
 		}
-		b := mapBox{layer: at, head: h, rows: rows, cols: cols, pool: 1, chipLine: col < 136}
-		labels := 2 * headLine
+		b := mapBox{layer: at, head: h, rows: rows, cols: cols, pool: 1}
+		b.oneLine = col >= oneLineFrom && (layer.Kind == Attention || layer.V > 4)
+		b.chipLine = !b.oneLine && col < 136
+		labels := headLine
+		if !b.oneLine {
+			labels += headLine
+		}
 		if b.chipLine && layer.Kind == GDN {
 			labels += headLine
 		}

@@ -252,6 +252,32 @@ func TestNotANumberIsNoColourOfAScale(t *testing.T) {
 	}
 }
 
+func TestColourScaleReach(t *testing.T) {
+	few := make([]float32, 25)
+	few[7] = -9
+	if got := reach(few); got != 9 {
+		t.Errorf("few numbers: got %g, want the largest, 9", got)
+	}
+	many := make([]float32, 1000)
+	for i := range many {
+		many[i] = 0.5 * float32(1-2*(i%2))
+	}
+	many[0], many[1], many[2] = 2, float32(math.NaN()), float32(math.Inf(-1))
+	if got := reach(many); got < 0.5 || got > 0.57 {
+		t.Errorf("one larger number among many of 0.5: got %g, want 0.5 to 0.57", got)
+	}
+	many[0] = -80
+	if got := reach(many); got != 10 {
+		t.Errorf("one huge number: got %g, want an eighth of it, 10", got)
+	}
+	if got := reach(make([]float32, 1000)); got != 0 {
+		t.Errorf("zeros: got %g", got)
+	}
+	if got := strings.Join(legendLabels(true, 5, true), " "); got != "\u2264-5 -1.25 0 1.25 \u22655" {
+		t.Errorf("legend of a scale that some numbers are beyond: got %q", got)
+	}
+}
+
 func TestLegendNumbers(t *testing.T) {
 	for _, c := range []struct {
 		x    float64
@@ -261,10 +287,10 @@ func TestLegendNumbers(t *testing.T) {
 			t.Errorf("limit for %g: got %g, want %g", c.x, got, c.want)
 		}
 	}
-	if got := strings.Join(legendLabels(true, 5), " "); got != "-5 -1.25 0 1.25 5" {
+	if got := strings.Join(legendLabels(true, 5, false), " "); got != "-5 -1.25 0 1.25 5" {
 		t.Errorf("signed legend: got %q", got)
 	}
-	if got := strings.Join(legendLabels(false, 1), " "); got != "0 0.25 1" {
+	if got := strings.Join(legendLabels(false, 1, false), " "); got != "0 0.25 1" {
 		t.Errorf("probability legend: got %q", got)
 	}
 	for x, want := range map[float32]string{0: "0", -0.131: "-0.131", 1e-5: "1.0e-05", 123.456: "123.5", 1: "1", 100: "100", 20000: "2.0e+04"} {

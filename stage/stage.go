@@ -34,6 +34,7 @@ type Stage struct {
 	theme     Theme
 	hidden    bool
 	limits    []float32 // of the colour scales, [len(scene.Layers)]
+	beyond    []bool    // [len(scene.Layers)]: numbers of the scene are outside
 	run       int
 	dirty     bool // something to draw changed
 	moved     bool // the layout is stale
@@ -94,14 +95,17 @@ func (s *Stage) SetScene(sc *Scene) {
 	s.scene.fix()
 	if s.run != sc.Run || len(s.limits) != len(sc.Layers) {
 		s.run = sc.Run
-		s.limits = make([]float32, len(sc.Layers))
+		s.limits, s.beyond = make([]float32, len(sc.Layers)), make([]bool, len(sc.Layers))
 	}
 	for i := range s.limits {
 		l := &s.scene.Layers[i]
 		if l.Kind == Attention {
 			s.limits[i] = 1
-		} else if m := maxAbs(l.State); m > 0 || s.limits[i] == 0 {
-			s.limits[i] = max(s.limits[i], niceLimit(m))
+		} else {
+			if m := reach(l.State); m > 0 || s.limits[i] == 0 {
+				s.limits[i] = max(s.limits[i], niceLimit(m))
+			}
+			s.beyond[i] = maxAbs(l.State) > 1.001*float64(s.limits[i])
 		}
 	}
 	s.touch(true)

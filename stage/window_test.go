@@ -207,8 +207,8 @@ func TestColourScaleOnlyGrowsWithinARun(t *testing.T) {
 	s := New(Options{})
 	sc := hybrid(9)
 	s.SetScene(sc)
-	if s.limits[0] != 20 {
-		t.Fatalf("limit for 12: got %g, want 20", s.limits[0])
+	if s.limits[0] != 20 || s.beyond[0] {
+		t.Fatalf("limit for 12: got %g, beyond it %v, want 20, false", s.limits[0], s.beyond[0])
 	}
 	clear(sc.Layers[0].State)
 	s.SetScene(sc)

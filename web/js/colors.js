@@ -48,6 +48,32 @@ export const nothing = (theme) => tables[theme].none;
 export const css = (c) => `rgb(${c[0]} ${c[1]} ${c[2]})`;
 export const inkOn = (c) => (299 * c[0] + 587 * c[1] + 114 * c[2] > 128000 ? "#10151b" : "#ffffff");
 
+// reach is how far a scale for the numbers x must go: to the largest magnitude
+// where there are few; among many to what 98 of 100 stay below, to an eighth.
+export function reach(x) {
+  const f = Float32Array.from(x);
+  const bits = new Uint32Array(f.buffer);
+  const bins = new Uint32Array(2048); // eight to an octave
+  let n = 0;
+  let most = 0;
+  for (let i = 0; i < f.length; i++) {
+    const b = bits[i] & 0x7fffffff;
+    if (b >= 0x7f800000) continue;
+    bins[b >>> 20]++;
+    n++;
+    most = Math.max(most, Math.abs(f[i]));
+  }
+  if (f.length <= 128) return most;
+  let left = n - Math.floor(n / 50);
+  for (let b = 0; b < 2048; b++) {
+    left -= bins[b];
+    if (left > 0) continue;
+    const edge = new Float32Array(Uint32Array.of((b + 1) << 20).buffer)[0];
+    return Math.min(Math.max(edge, most / 8), most);
+  }
+  return most;
+}
+
 // niceLimit is the smallest of 1, 2, 5 times a power of ten that is at least x.
 export function niceLimit(x) {
   if (!(x > 0) || !Number.isFinite(x)) return 1;

@@ -1,6 +1,6 @@
 // The page's own drawings, in HTML, SVG and canvas: the first picture, and all
 // there is where the stage cannot draw. They show what the stage shows.
-import { color, css, inkOn, niceLimit, nothing, table } from "./colors.js";
+import { color, css, inkOn, niceLimit, nothing, reach, table } from "./colors.js";
 import { number, percent, short } from "./format.js";
 import { answerAt, rowNames } from "./trace.js";
 
@@ -88,7 +88,7 @@ export class Views {
 
   #measure(step) {
     (step.layers ?? []).forEach((l, i) => {
-      if (l.state) this.#limits[i] = Math.max(this.#limits[i] ?? 0, niceLimit(largest(l.state)));
+      if (l.state) this.#limits[i] = Math.max(this.#limits[i] ?? 0, niceLimit(reach(l.state.flat(2))));
     });
   }
 
@@ -210,7 +210,7 @@ export class Views {
     const name = data?.layer ?? info.layer ?? i;
     const back = this.#alone ? el("button", { type: "button", class: "small", onclick: () => this.#choose(null) }, "show all heads") : null;
     return el("section", { class: "layer", "aria-label": `layer ${name}` },
-      el("div", { class: "head" }, el("h2", {}, `layer ${name}`), el("span", { class: "dim" }, text), back, this.#legend(kind, limit)), grid);
+      el("div", { class: "head" }, el("h2", {}, `layer ${name}`), el("span", { class: "dim" }, text), back, this.#legend(kind, limit, kind === "signed" && largest(data?.state ?? []) > 1.001 * limit)), grid);
   }
 
   #choose(alone) {
@@ -218,13 +218,13 @@ export class Views {
     this.#redraw();
   }
 
-  #legend(kind, limit) {
+  #legend(kind, limit, beyond) {
     const stops = table(this.theme, kind).filter((_, i) => i % 32 === 0 || i === 254).map(css).join(",");
     const bar = el("i");
     bar.style.background = `linear-gradient(90deg, ${stops})`;
     const labels = kind === "signed" ? [-limit, -limit / 4, 0, limit / 4, limit] : [0, limit / 4, limit];
     return el("span", { class: "legend", role: "img", "aria-label": `colours from ${number(labels[0])} to ${number(limit)}` },
-      bar, el("span", {}, ...labels.map((x) => el("span", {}, number(x).replace("-", "\u2212")))));
+      bar, el("span", {}, ...labels.map((x, i) => el("span", {}, (beyond && i === 0 ? "\u2264" : beyond && i === 4 ? "\u2265" : "") + number(x).replace("-", "\u2212")))));
   }
 
   #grid(heads, width, least, each) {
@@ -257,8 +257,8 @@ export class Views {
       const beta = data?.beta?.[h];
       const lines = [];
       if (alpha !== undefined && beta !== undefined) {
-        lines.push(el("span", { class: "gates" }, el("span", {}, `\u03b1 ${short(alpha)}\u00a0`), " ", el("span", { class: beta > 1 ? "flag" : undefined }, `\u03b2 ${short(beta)}`)));
-        if (beta > 1 && col >= 92) lines.push(el("span", { class: "flag chip" }, `1\u2212\u03b2 ${short(1 - beta)}`));
+        lines.push(el("span", { class: small ? "gates wide" : "gates" }, el("span", {}, `\u03b1 ${short(alpha)}\u00a0`), " ", el("span", { class: beta > 1 ? (small ? "flag" : "flag chip") : undefined }, `\u03b2 ${short(beta)}`)));
+        if (beta > 1 && small && col >= 92) lines.push(el("span", { class: "flag chip" }, `1\u2212\u03b2 ${short(1 - beta)}`));
       }
       const state = data?.state?.[h];
       const label = `state of layer ${i} head ${h}, ${K} by ${V}${state ? "" : ", not recorded"}`;

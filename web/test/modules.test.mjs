@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
-import { color, niceLimit, notANumber, table } from "../js/colors.js";
+import { color, niceLimit, reach, notANumber, table } from "../js/colors.js";
 import { fetchBytes } from "../js/fetch.js";
 import { bytes, number, percent, progress, short } from "../js/format.js";
 import { Link } from "../js/link.js";
@@ -126,6 +126,17 @@ test("colour scales: ends, middle, and NaN outside them", () => {
     }
   }
   assert.deepEqual([0.87, 1, 1.0000001, 1.2, 3, 7, 0, NaN].map(niceLimit), [1, 1, 1, 2, 5, 10, 1, 1]);
+});
+
+test("the colour scale reaches as far as the stage's", () => {
+  assert.equal(reach([0, -9, 3]), 9);
+  const many = Array.from({ length: 1000 }, (_, i) => (i % 2 ? -0.5 : 0.5));
+  many[0] = 2;
+  many[1] = NaN;
+  assert.equal(reach(many), 0.5625);
+  many[0] = -80;
+  assert.equal(reach(many), 10);
+  assert.equal(reach(new Array(1000).fill(0)), 0);
 });
 
 test("page and stage use the same colours", () => {
