@@ -118,7 +118,10 @@ func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 		p.YStride = p.N
 	}
 	k := shaders.MatMul
-	if c.f.step {
+	switch {
+	case c.f.step && c.r.software:
+		k = shaders.MatVecRow
+	case c.f.step:
 		k = shaders.MatVec
 	}
 	c.op(name, k, shaders.C{"W_KIND": w.kind}, p, c.buf(x), w.buf, c.buf(y))
@@ -198,7 +201,11 @@ func (c *recorder) deltaRule(qkv, gates, state string) {
 		c.op("gdn.chunk", shaders.GDNChunk, consts, p, c.buf(qkv), u, w, attn, c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
 		return
 	}
-	c.op("gdn.step", shaders.GDNStep, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
+	kernel := shaders.GDNStep
+	if c.f.step && c.r.software {
+		kernel = shaders.GDNColumn
+	}
+	c.op("gdn.step", kernel, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
 }
 
 // attention puts the new keys and values in the cache and attends over it.

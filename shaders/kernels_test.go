@@ -58,7 +58,7 @@ func TestEmbed(t *testing.T) {
 }
 
 func TestMatMul(t *testing.T) {
-	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatVec} {
+	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatVec, shaders.MatVecRow} {
 		for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
 			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}} {
 				for _, add := range []uint32{0, 1} {

@@ -1,0 +1,50 @@
+struct Params { // keep in step with MatMulParams
+    d: u32,
+    n: u32,
+    x_stride: u32,
+    y_stride: u32,
+    y_col: u32,
+    rows: u32,
+    add: u32,
+    pad0: u32,
+}
+@group(0) @binding(1) var<uniform> p: Params;
+@group(0) @binding(2) var<storage, read> x: array<f32>; // [R, x_stride], first D of a row used
+@group(0) @binding(3) var<storage, read> w: array<u32>; // [N, D], W_KIND
+@group(0) @binding(4) var<storage, read_write> y: array<f32>; // [R, y_stride], columns y_col..y_col+N
+
+const W_KIND: u32 = 0u;
+const WG: u32 = 16u;
+
+// A workgroup owns WG neighbouring elements of one row of y, an invocation one of them.
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) i: u32) {
+    let rows = select(step.tokens, step.outs, p.rows == 1u);
+    let blocks = (p.n + WG - 1u) / WG;
+    let number = group_number(group, groups);
+    let r = number / blocks;
+    let n = (number % blocks) * WG + i;
+    if (r >= rows || n >= p.n) {
+        return;
+    }
+    let at = n * p.d;
+    let xr = r * p.x_stride;
+    var sum: f32 = 0.0;
+    if (W_KIND != 0u && p.d % 2u == 0u) {
+        for (var d: u32 = 0u; d < p.d; d = d + 2u) {
+            let word = w[(at + d) >> 1u];
+            sum = sum + x[xr + d] * unpack(word, 0u) + x[xr + d + 1u] * unpack(word, 1u);
+        }
+    } else {
+        for (var d: u32 = 0u; d < p.d; d = d + 1u) {
+            sum = sum + x[xr + d] * unpack(w[word_of(at + d)], at + d);
+        }
+    }
+    let o = r * p.y_stride + p.y_col + n;
+    if (p.add == 1u) {
+        y[o] = y[o] + sum;
+    } else {
+        y[o] = sum;
+    }
+}
