@@ -88,7 +88,7 @@ func (p *painter) width(f face, s string) float64 { return p.face(f).sheet.width
 
 // quad appends a rectangle in device pixels with its source rectangle.
 func (m *mesh) quad(x, y, w, h, sx, sy, sw, sh float64, c color.RGBA, alpha float64) {
-	if len(m.v)+4 > ebiten.MaxVerticesCount {
+	if len(m.v)+4 > 1<<16 { // indices are 16 bits
 		return
 	}
 	a := float32(alpha)

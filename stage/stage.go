@@ -74,6 +74,7 @@ func New(opt Options) *Stage {
 // title, and returns when it is closed or fails. It must be called from the
 // main goroutine.
 func (s *Stage) Run(title string) error {
+	//lint:ignore SA1019 nothing else draws no frame at all while nothing changes
 	ebiten.SetFPSMode(ebiten.FPSModeVsyncOffMinimum)
 	ebiten.SetTPS(ebiten.SyncWithFPS)
 	ebiten.SetScreenClearedEveryFrame(false)
@@ -174,6 +175,7 @@ func (s *Stage) schedule() {
 	hidden := s.hidden
 	s.mu.Unlock()
 	if !hidden {
+		//lint:ignore SA1019 goes with FPSModeVsyncOffMinimum
 		ebiten.ScheduleFrame()
 	}
 }

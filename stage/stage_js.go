@@ -19,6 +19,7 @@ func (s *Stage) watchPointer() {
 			s.mu.Lock()
 			s.away = true
 			s.mu.Unlock()
+			//lint:ignore SA1019 goes with FPSModeVsyncOffMinimum
 			ebiten.ScheduleFrame()
 		}()
 		return nil
