@@ -28,7 +28,7 @@ type Runner struct {
 	Opts  Options
 
 	dev      webgpu.Device
-	software bool // the device computes on a CPU, where barriers are dear
+	software bool // a GPU interface that computes on a CPU, where barriers are dear
 	bufs     map[string]webgpu.Buffer
 	names    []layerNames
 	progs    map[form]*program
@@ -91,7 +91,7 @@ func (m *Model) NewRunner(o Options) (*Runner, error) {
 	set(&o.Rows, o.Positions+o.Tokens)
 	set(&o.TopK, 8)
 	o.TopK = min(o.TopK, m.Config.N)
-	r := &Runner{Model: m, Opts: o, dev: m.dev, software: m.dev.Info().Software, bufs: map[string]webgpu.Buffer{}, progs: map[form]*program{}, ropes: map[*config.Rope]string{}, slotRefs: make([]int, o.Slots), rowRefs: make([]int, o.Rows)}
+	r := &Runner{Model: m, Opts: o, dev: m.dev, software: m.dev.Info().Software && m.dev.Info().Kind != "cpu", bufs: map[string]webgpu.Buffer{}, progs: map[form]*program{}, ropes: map[*config.Rope]string{}, slotRefs: make([]int, o.Slots), rowRefs: make([]int, o.Rows)}
 	if err := r.makeBuffers(); err != nil {
 		r.Release()
 		return nil, err
