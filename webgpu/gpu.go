@@ -97,6 +97,12 @@ func OpenGPU(ctx context.Context, kind string) (Device, error) {
 	// Neither request takes a context, and a browser's may never settle.
 	done := make(chan opened, 1)
 	go func() {
+		// In a browser whatever a replaced navigator.gpu throws arrives as a panic.
+		defer func() {
+			if r := recover(); r != nil {
+				done <- opened{nil, fmt.Errorf("webgpu: asking for an adapter: %v: %w", r, ErrNoAdapter)}
+			}
+		}()
 		d, err := open(w, backends)
 		done <- opened{d, err}
 	}()

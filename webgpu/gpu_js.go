@@ -44,7 +44,8 @@ func newWatch(kind string) (w *watch, backends wgpu.Backends, err error) {
 	if navigator.Type() != js.TypeObject {
 		return nil, 0, fmt.Errorf("webgpu: there is no navigator object: %w", ErrNoAdapter)
 	}
-	gpu := navigator.Get("gpu")
+	// Get would let what a getter throws end the program; Call turns it into a panic.
+	gpu := js.Global().Get("Reflect").Call("get", navigator, "gpu")
 	if gpu.Type() != js.TypeObject || gpu.Get("requestAdapter").Type() != js.TypeFunction {
 		return nil, 0, fmt.Errorf("webgpu: this browser has no WebGPU (navigator.gpu is %s): %w", gpu.Type(), ErrNoAdapter)
 	}
