@@ -33,6 +33,7 @@ type Stage struct {
 	view      View
 	theme     Theme
 	hidden    bool
+	closed    bool      // the window is to close
 	limits    []float32 // of the colour scales, [len(scene.Layers)]
 	beyond    []bool    // [len(scene.Layers)]: numbers of the scene are outside
 	run       int
@@ -144,6 +145,15 @@ func (s *Stage) SetTheme(t Theme) {
 	}
 }
 
+// Close makes Run return.
+func (s *Stage) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	//lint:ignore SA1019 goes with FPSModeVsyncOffMinimum
+	ebiten.ScheduleFrame()
+}
+
 // SetVisible stops drawing while the stage cannot be seen.
 func (s *Stage) SetVisible(visible bool) {
 	s.mu.Lock()
@@ -231,6 +241,10 @@ func (s *Stage) Update() error {
 	keys := pressedKeys()
 
 	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return ebiten.Termination
+	}
 	if s.w <= 0 || s.h <= 0 {
 		s.mu.Unlock()
 		return nil

@@ -48,6 +48,7 @@ func (c *windowCmd) Run(a *app) error {
 		OnSelect: func(layer, head int) { w.send(fmt.Sprintf(`{"type":"view","layer":%d,"head":%d}`, layer, head)) },
 		OnKey:    w.key,
 	})
+	w.close = st.Close
 	if c.Dark {
 		st.SetTheme(stage.Dark)
 	}
@@ -76,6 +77,8 @@ func (c *windowCmd) Run(a *app) error {
 		}
 	}
 	go w.serve(a.ctx, a)
+	stop := context.AfterFunc(a.ctx, st.Close)
+	defer stop()
 	if err := st.Run("Shell Game: " + filepath.Base(c.Model)); err != nil && !errors.Is(err, ebiten.Termination) {
 		return fmt.Errorf("window: %w", err)
 	}
@@ -86,6 +89,7 @@ func (c *windowCmd) Run(a *app) error {
 type window struct {
 	engine *engine.Engine
 	queue  chan string
+	close  func()
 }
 
 // send queues a message, or drops it where the engine is far behind.
@@ -106,6 +110,8 @@ func (w *window) key(k ebiten.Key) {
 		w.send(`{"type":"reset"}`)
 	case ebiten.KeyEnd:
 		w.send(`{"type":"seek","t":1000000}`)
+	case ebiten.KeyQ, ebiten.KeyEscape:
+		w.close()
 	case ebiten.KeyA:
 		w.send(`{"type":"view","layer":-1}`)
 	}

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,12 +24,12 @@ type server struct {
 	data     []byte
 	noRanges bool
 	hideSize bool // no Content-Range, as another origin may do
-	requests int
-	sent     int
+	requests atomic.Int64
+	sent     atomic.Int64
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.requests++
+	s.requests.Add(1)
 	if strings.Contains(r.URL.Path, "gone") {
 		http.NotFound(w, r)
 		return
@@ -46,7 +47,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(rec.Code)
 	n, _ := w.Write(rec.Body.Bytes())
-	s.sent += n
+	s.sent.Add(int64(n))
 }
 
 func noise(n int) []byte {
@@ -90,8 +91,8 @@ func TestHTTP(t *testing.T) {
 			if err != nil || !bytes.Equal(got, s.data) {
 				t.Fatalf("got %d bytes, %v, want %d", len(got), err, c.size)
 			}
-			if s.requests != c.requests || done != c.total || total != c.total {
-				t.Errorf("got %d requests, progress %d of %d, want %d, %d", s.requests, done, total, c.requests, c.total)
+			if int(s.requests.Load()) != c.requests || done != c.total || total != c.total {
+				t.Errorf("got %d requests, progress %d of %d, want %d, %d", s.requests.Load(), done, total, c.requests, c.total)
 			}
 			// Across a block's edge, the whole, and past the end.
 			for _, span := range [][2]int{{0, c.size}, {c.size / 2, c.size - c.size/2}, {c.size, 0}} {
@@ -123,8 +124,8 @@ func TestHTTPReadsOnlyWhatIsAsked(t *testing.T) {
 		t.Fatal("wrong bytes", err)
 	}
 	srv.Close() // waits for the handlers, which count after they wrote
-	if s.sent != 2*block {
-		t.Errorf("sent %d bytes, want two blocks, %d", s.sent, 2*block)
+	if n := s.sent.Load(); n != 2*block {
+		t.Errorf("sent %d bytes, want two blocks, %d", n, 2*block)
 	}
 }
 
