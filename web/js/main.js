@@ -9,7 +9,7 @@ import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./t
 import { Views } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
-const query = readQuery(location.search);
+const query = readQuery(location.search, document.baseURI);
 
 const tasks = {
   st: { hint: "Five values, n swaps. Who holds what at the end? Attention alone loses track.", size: "Swaps n" },
@@ -22,9 +22,12 @@ const page = {
   model: null, // the loaded model, as in trace.model
   program: "",
   device: null,
+  lost: "", // why the GPU was lost, once it was
   noStage: false,
   error: "",
 };
+let loaded = ""; // the choice that page.model came from
+let reloading = ""; // that of the model that the engine loads again
 let zoo = [];
 let zooError = "";
 let first = null; // the shipped trace
@@ -149,12 +152,12 @@ function setTask(name) {
 
 // fillModels lists the models of the task and picks one.
 function fillModels(wanted) {
-  const of = zoo.filter((m) => m.task === task());
+  const of = zoo.filter((m) => m.task === task() || m.folder);
   const select = $("model");
   select.replaceChildren(...of.map((m) => {
     const o = document.createElement("option");
     o.value = m.name;
-    o.textContent = m.constructed ? `${m.name} (by hand)` : m.name;
+    o.textContent = m.folder ? `${m.title} (from the link)` : m.constructed ? `${m.name} (by hand)` : m.name;
     return o;
   }));
   const has = (name) => of.some((m) => m.name === name);
@@ -166,7 +169,7 @@ function fillModels(wanted) {
 
 function describeModel() {
   const m = zoo.find((x) => x.name === $("model").value);
-  $("card").disabled = !m;
+  $("card").disabled = !m || !!m.folder;
   if (!m) {
     $("model-hint").textContent = zooError || (zoo.length ? "no model for this task" : "");
     return;
@@ -235,20 +238,30 @@ function enqueue(work) {
 
 async function load(name) {
   if (!name) throw new Error(zooError || "no model to load");
-  if (page.model?.name === name) return;
-  showProgress(`${name}: asking`);
+  if (loaded === name) return;
+  const m = zoo.find((x) => x.name === name);
+  const title = m?.title ?? name;
+  showProgress(`${title}: asking`);
   try {
-    const r = await link.request("load", { model: name });
+    const r = await link.request("load", { model: m?.folder ?? name });
     page.model = r.model;
+    loaded = name;
     notice("work", "");
   } catch (e) {
-    const still = page.model ? ` Still running ${page.model.name}.` : "";
+    const still = page.model ? ` Still running ${page.model.name}.` : " Choose another one.";
     if (page.model) {
-      $("model").value = page.model.name;
+      $("model").value = loaded;
       describeModel();
+      remember();
     }
-    throw new Error(`${name} could not be loaded: ${e.message}.${still}`);
+    throw new Error(`${title} could not be loaded: ${e.message}.${still}`);
   }
+}
+
+// reveal puts the frame in the place of the page's own drawings.
+function reveal() {
+  if (!page.noStage && page.model) $("picture").classList.add("live");
+  fitFrame();
 }
 
 // run starts the program in the editor and stands at word t.
@@ -263,7 +276,7 @@ async function run(t = 0) {
     return false;
   }
   page.program = program;
-  fitFrame();
+  reveal();
   const words = markStatements(r.tokens);
   views.open(page.model, words);
   player.use(engineSource(link, words, page.noStage));
@@ -400,7 +413,7 @@ function deviceFacts() {
   }
   return [["device", d.device === "webgpu" ? "WebGPU" : "CPU (Go in WebAssembly)"], ["adapter", d.adapter || "none"],
     ["trusted", d.device === "cpu" ? "yes: it is the reference" : d.trusted ? "yes: it passed the self-test against the CPU" : "no"],
-    ...(d.reason ? [["why", d.reason]] : []),
+    ...(d.reason ? [["why", d.reason]] : []), ...(page.lost ? [["lost", page.lost]] : []),
     ["drawing", page.noStage ? "HTML and SVG (no WebGL here)" : "WebGL"],
     ["version", d.version ?? "unknown"], ["browser", navigator.userAgent]];
 }
@@ -429,9 +442,20 @@ $("device-copy").addEventListener("click", async () => {
   }
 });
 
-function badge(text, kind) {
+// plain leaves the part of the program that an error comes from out of it.
+const plain = (error) => String(error ?? "no reason given").replace(/^(webgpu|check|model): /, "").replace(/: (no WebGPU adapter|GPU device lost)(?=$|: )/, "");
+
+function showDevice() {
+  const d = page.device;
+  const gpu = d.device === "webgpu";
+  const after = page.lost ? " \u00b7 after a loss" : "";
+  const why = gpu ? "" : query.device === "cpu" ? " \u00b7 as asked" : page.lost ? "" : " \u00b7 no trusted GPU";
+  badge((gpu ? `WebGPU \u00b7 ${d.adapter}` : "CPU") + why + after, gpu && d.trusted && !page.lost ? "good" : "warn", plain(d.reason || page.lost || (gpu ? d.adapter : "asked for by the link")));
+}
+
+function badge(text, kind, title = text) {
   $("device-text").textContent = text;
-  $("device").title = text;
+  $("device").title = title;
   $("device-dot").className = `dot ${kind}`;
 }
 
@@ -449,7 +473,7 @@ function state() {
   return {
     phase: page.phase, error: page.error, device: page.device, noStage: page.noStage,
     model: page.model?.name ?? null, task: task(), n: size(), seed: seed(), program: page.program,
-    t: player.t, words: player.words.map((w) => w.word), playing: player.playing,
+    lost: page.lost, t: player.t, words: player.words.map((w) => w.word), playing: player.playing,
     top: player.step?.top ?? [], answer: a, busy: document.querySelector("main").hasAttribute("aria-busy"),
   };
 }
@@ -513,10 +537,18 @@ link.on("stage-lost", (m) => {
   enqueue(() => run(Math.max(player.t, 0)));
 });
 link.on("device-lost", (m) => {
-  player.pause();
-  badge("device lost", "bad");
-  notice("device", `The GPU is gone: ${m.error}`, { bad: true, action: {
-    label: "Go on with the CPU", run: () => { location.search = writeQuery(location.search, { device: "cpu" }); } } });
+  page.lost = plain(m.error);
+  reloading = loaded;
+  loaded = ""; // should the engine not get that far
+  badge("GPU lost, opening a device again", "bad");
+  notice("device", `The GPU was lost: ${page.lost}. Reading the program again\u2026`, { bad: true });
+});
+link.on("device", (m) => {
+  page.device = { ...page.device, device: m.what, adapter: m.text, trusted: true, reason: m.error };
+  loaded = reloading;
+  showProgress("");
+  showDevice();
+  notice("device", `The GPU was lost: ${page.lost}. The step was repeated on ${m.what === "webgpu" ? `the GPU, opened again (${m.text})` : `the CPU, since ${plain(m.error)}`}.`);
 });
 link.on("ready", async () => {
   showProgress("engine: testing the device");
@@ -527,9 +559,9 @@ link.on("ready", async () => {
       theme: dark() ? "dark" : "light", reducedMotion: reduced.matches });
     page.device = { device: d.device, adapter: d.adapter, trusted: d.trusted, reason: d.reason, version: d.version };
     page.phase = "live";
-    badge(d.device === "webgpu" ? `WebGPU \u00b7 ${d.adapter}` : "CPU", d.device === "webgpu" && d.trusted ? "good" : "warn");
+    showDevice();
     if (d.device === "cpu" && d.reason && query.device !== "cpu") {
-      notice("device", `Running on the CPU: ${d.reason}. The numbers are the same, only slower.`);
+      notice("device", `Running on the CPU: ${plain(d.reason)}. The numbers are the same, only slower.`);
     }
     await takeOver();
   } catch (e) {
@@ -554,10 +586,6 @@ async function takeOver() {
       await run(typed ? 0 : t);
     }
   });
-  if (!page.noStage && page.model) {
-    $("picture").classList.add("live");
-    fitFrame();
-  }
   show();
   performance.mark("shellgame-live");
   live();
@@ -592,6 +620,16 @@ async function readFirst() {
   performance.mark("shellgame-first");
 }
 
+// decodeName is the last part of an address, for people.
+function decodeName(url) {
+  const name = url.slice(url.lastIndexOf("/") + 1);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
 async function readZoo() {
   try {
     const r = await fetch("zoo/index.json");
@@ -604,9 +642,13 @@ async function readZoo() {
     zooError = `The list of models could not be read (zoo/index.json: ${e.message})`;
     notice("zoo", `${zooError}.`, { bad: true });
   }
+  if (query.folder) {
+    const title = decodeName(query.folder);
+    zoo = [{ name: query.model, folder: query.folder, title, task: "", description: `A folder that the link names: ${query.folder}` }, ...zoo];
+  }
   const known = zoo.find((m) => m.name === query.model);
   if (query.model && !known && !zooError) notice("model", `The link asks for model ${query.model}, which is not in the zoo.`);
-  if (known && !query.task) setTask(known.task);
+  if (known?.task && !query.task) setTask(known.task);
   fillModels(query.model ?? "st-constructed");
 }
 

@@ -5,7 +5,9 @@ const tasks = ["st", "recall", "sbr"];
 
 export const maxSize = (task) => (task === "st" ? 512 : 128);
 
-export function readQuery(search) {
+// readQuery reads a link. A model is a name of the zoo or, where it has a slash,
+// the address of a folder, which is resolved against base.
+export function readQuery(search, base) {
   const q = new URLSearchParams(search);
   const out = {};
   const device = q.get("device");
@@ -13,6 +15,10 @@ export function readQuery(search) {
   if (tasks.includes(q.get("task"))) out.task = q.get("task");
   const model = q.get("model");
   if (model && /^[A-Za-z0-9._-]+$/.test(model) && !/^\.+$/.test(model)) out.model = model;
+  else if (model?.includes("/")) {
+    const folder = folderOf(model, base);
+    if (folder) Object.assign(out, { model, folder });
+  }
   const n = whole(q.get("n"));
   if (n !== undefined && n >= 1 && n <= maxSize(out.task ?? "st")) out.n = n;
   const seed = whole(q.get("seed"));
@@ -31,6 +37,18 @@ export function writeQuery(search, fields) {
   }
   const s = q.toString();
   return s ? "?" + s : "";
+}
+
+// folderOf is the address of a folder of http or https, or undefined.
+function folderOf(text, base) {
+  try {
+    const u = new URL(text, base);
+    u.search = u.hash = "";
+    if (!/^https?:$/.test(u.protocol) || u.username || u.password) return undefined;
+    return u.href.replace(/\/*$/, "");
+  } catch {
+    return undefined;
+  }
 }
 
 function whole(s) {

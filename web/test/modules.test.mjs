@@ -153,7 +153,13 @@ test("page and stage use the same colours", () => {
 
 test("links: what makes sense is read, the rest ignored", () => {
   assert.deepEqual(readQuery("?device=cpu&task=sbr&model=sbr-hybrid-neg&n=128&seed=7"), { device: "cpu", task: "sbr", model: "sbr-hybrid-neg", n: 128, seed: 7 });
-  assert.deepEqual(readQuery("?device=toaster&task=x&model=../../etc&n=0&seed=-1&other=1"), {});
+  assert.deepEqual(readQuery("?device=toaster&task=x&model=a%20b&n=0&seed=-1&other=1"), {});
+  for (const [model, folder] of [["models/mine/", "https://here/site/models/mine"], ["./mine", "https://here/site/mine"], ["https://there/a%20b/?x#y", "https://there/a%20b"], ["//there/m", "https://there/m"]]) {
+    assert.deepEqual(readQuery(`?model=${encodeURIComponent(model)}`, "https://here/site/"), { model, folder });
+  }
+  for (const model of ["javascript:/alert(1)", "data:text/html,/", "file:///etc", "https://a:b@there/m", "https://"]) {
+    assert.deepEqual(readQuery(`?model=${encodeURIComponent(model)}`, "https://here/"), {});
+  }
   assert.deepEqual(readQuery("?task=sbr&n=129"), { task: "sbr" });
   assert.deepEqual(readQuery("?task=st&n=512"), { task: "st", n: 512 });
   assert.deepEqual(readQuery("?model=.."), {});
