@@ -25,6 +25,7 @@ type Trace struct {
 	Device    string    `json:"device"`
 	Adapter   string    `json:"adapter"`
 	Program   string    `json:"program"` // canonical words
+	Source    string    `json:"source"`  // the program as typed, into which spans point
 	Steps     []*Step   `json:"steps"`
 }
 

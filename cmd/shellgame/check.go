@@ -37,6 +37,9 @@ func (c *checkCmd) Run(a *app) error {
 			fmt.Fprintf(a.out, "%-5s %-24s worst %.1e, bound %.0e (%s)\n", verdict, k.Name, float64(k.Worst), float64(k.Bound), k.Shape)
 		}
 	}
+	if rep.Device == "cpu" && c.Device == "auto" {
+		a.note("shellgame: no GPU was checked: this compared plain Go with itself")
+	}
 	if !rep.Pass {
 		w := rep.Worst()
 		a.note("shellgame: check failed: kernel %s (%s) is off by %.3g, want at most %.3g", w.Name, w.Shape, w.Worst, w.Bound)

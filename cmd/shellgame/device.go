@@ -63,6 +63,9 @@ func (f modelFlag) words() (*tokenizer.Tokenizer, error) {
 		}
 		return tokenizer.Load(data)
 	}
+	if info, err := os.Stat(f.Model); err != nil || !info.IsDir() {
+		return nil, fmt.Errorf("--model %s: no such folder, want one with config.json, the weights and tokenizer.json", f.Model)
+	}
 	return model.OpenTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
 }
 

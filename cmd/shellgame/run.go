@@ -87,7 +87,11 @@ func (c *runCmd) Run(a *app) error {
 	}
 	fmt.Fprintln(a.out)
 	decode := time.Since(start)
-	a.note("%s: prefill %d tokens at %.0f tokens/s, decode %d at %.0f tokens/s", describe(dev), len(ids), float64(len(ids))/prefill.Seconds(), n, float64(max(n-1, 0))/decode.Seconds())
+	note := fmt.Sprintf("%s: prefill %d tokens at %.0f tokens/s", describe(dev), len(ids), float64(len(ids))/prefill.Seconds())
+	if n > 1 { // the first new token is the prefill's
+		note += fmt.Sprintf(", decode %d at %.0f tokens/s", n-1, float64(n-1)/decode.Seconds())
+	}
+	a.note("%s", note)
 	return nil
 }
 

@@ -244,7 +244,7 @@ func TestTraceKeys(t *testing.T) {
 		return `{"t","id","word","span":[],"top":[{"id","word","p"}],"layers":` + layers + `,"truth":` + truth + `}`
 	}
 	vars := `{"a","b","c","d","e"}`
-	want := `{"version","generator","model":{"name","type","params","layers":[` + shape("gdn") + `,` + shape("attention") + `]},"device","adapter","program","steps":[` +
+	want := `{"version","generator","model":{"name","type","params","layers":[` + shape("gdn") + `,` + shape("attention") + `]},"device","adapter","program","source","steps":[` +
 		step(`{"vars":{}}`) + `,` + step(`{"vars":`+vars+`}`) + `,` + step(`{"vars":`+vars+`,"answer"}`) + `]}`
 	if got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)

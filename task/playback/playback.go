@@ -85,7 +85,7 @@ func (b *Playback) truth(t int) *model.Truth {
 // is wanted; nil keeps all.
 func (b *Playback) Trace(keep func(t int) bool) *model.Trace {
 	info := b.runner.Model.Device().Info()
-	tr := &model.Trace{Version: model.TraceVersion, Generator: "shellgame " + version.Number, Model: b.runner.Model.Info(), Device: info.Kind, Adapter: info.Adapter, Program: b.Program.Canonical()}
+	tr := &model.Trace{Version: model.TraceVersion, Generator: "shellgame " + version.Number, Model: b.runner.Model.Info(), Device: info.Kind, Adapter: info.Adapter, Program: b.Program.Canonical(), Source: b.Program.Source()}
 	for t, s := range b.steps {
 		if keep != nil && !keep(t) {
 			bare := *s
