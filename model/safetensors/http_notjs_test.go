@@ -60,22 +60,22 @@ func TestHTTP(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		size     int
-		server   server
+		server   *server
 		requests int // for one pass over the file
 		total    int64
 	}{
-		{"empty", 0, server{}, 1, 0},
-		{"small", 1000, server{}, 1, 1000},
-		{"one block", block, server{}, 1, block},
-		{"a byte more", block + 1, server{}, 2, block + 1},
-		{"many", 3*block - 5, server{}, 3, 3*block - 5},
-		{"no ranges", 2*block + 9, server{noRanges: true}, 1, 2*block + 9},
-		{"hidden Content-Range", 2*block + 9, server{hideSize: true}, 2, 2*block + 9},
+		{"empty", 0, &server{}, 1, 0},
+		{"small", 1000, &server{}, 1, 1000},
+		{"one block", block, &server{}, 1, block},
+		{"a byte more", block + 1, &server{}, 2, block + 1},
+		{"many", 3*block - 5, &server{}, 3, 3*block - 5},
+		{"no ranges", 2*block + 9, &server{noRanges: true}, 1, 2*block + 9},
+		{"hidden Content-Range", 2*block + 9, &server{hideSize: true}, 2, 2*block + 9},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := c.server
 			s.data = noise(c.size)
-			srv := httptest.NewServer(&s)
+			srv := httptest.NewServer(s)
 			defer srv.Close()
 			var done, total int64
 			h := &HTTP{Base: srv.URL + "/a b/", Progress: func(d, n int64) { done, total = d, n }}
