@@ -45,6 +45,7 @@ const (
 	// oneLineFrom is the width of a head from which on its number, alpha and
 	// beta fit on a line.
 	oneLineFrom = 142.0
+	legendWidth = 200.0
 	minMap      = 66.0  // least comfortable height of a map
 	maxMap      = 420.0 // beyond that a map only looks coarse
 )
@@ -216,9 +217,9 @@ func (l *layout) arrangeLayers(s *Scene, v View, x, y, w, tall float64) float64 
 		}
 		layer := &s.Layers[i]
 		row := rowBox{layer: i, head: rect{x, y, w, 20}}
-		row.legend = rect{x + w - 180, y + 2, 180, 26}
+		row.legend = rect{x + w - legendWidth, y + 2, legendWidth, 26}
 		if w < 420 {
-			row.legend = rect{x, y + 20, 180, 26}
+			row.legend = rect{x, y + 20, legendWidth, 26}
 			row.head.h = 48
 		}
 		if alone {
@@ -246,7 +247,7 @@ func (l *layout) arrangeHeads(s *Scene, at, heads int, v View, x, y, w, tall flo
 		x, w = x+18, w-18
 	}
 	if layer.Kind == Attention && !alone {
-		tall *= 1.4 // what a head looks at needs more room than a state
+		tall *= 1.75 // what a head looks at needs more room than a state
 	}
 	gap := 14.0
 	if w < 420 {

@@ -379,6 +379,7 @@ func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 	err := p.staging.buf.Map(mapping, wgpu.MapModeRead, 0, n)
 	done()
 	if err != nil {
+		d.watch.explain()
 		if gpuErr := d.watch.err(); gpuErr != nil {
 			return nil, gpuErr
 		}

@@ -237,6 +237,15 @@ func (w *watch) err() error {
 	return nil
 }
 
+// explain waits a moment for the reason of a mapping that failed: a browser says that the device
+// is lost after it has rejected what was under way.
+func (w *watch) explain() {
+	select {
+	case <-w.lostChan:
+	case <-time.After(100 * time.Millisecond):
+	}
+}
+
 func (w *watch) lost() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -58,6 +58,7 @@ func (w *watch) deviceDescriptor(a *wgpu.Adapter) *wgpu.DeviceDescriptor {
 func (w *watch) scoped(_ string, f func() error) error { return f() }
 func (w *watch) err() error                            { return nil }
 func (w *watch) lost() string                          { return "" }
+func (w *watch) explain()                              {}
 func (w *watch) breathe()                              {}
 func (w *watch) close()                                {}
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 
 	json "github.com/goccy/go-json"
@@ -294,6 +295,9 @@ func (e *Engine) fetch(ctx context.Context, q request) (*model.Model, *model.Run
 	files := e.hooks.Files(ctx, e.init.Base, q.Model)
 	name := strings.TrimSuffix(q.Model, "/")
 	name = name[strings.LastIndexByte(name, '/')+1:]
+	if plain, err := url.PathUnescape(name); err == nil {
+		name = plain
+	}
 	m, err := model.Open(ctx, e.dev.Device, name, files, progress)
 	if err != nil {
 		return nil, nil, err

@@ -443,7 +443,8 @@ $("device-copy").addEventListener("click", async () => {
 });
 
 // plain leaves the part of the program that an error comes from out of it.
-const plain = (error) => String(error ?? "no reason given").replace(/^(webgpu|check|model): /, "").replace(/: (no WebGPU adapter|GPU device lost)(?=$|: )/, "");
+const plain = (error) => String(error ?? "no reason given").replace(/^(webgpu|check|model): /, "")
+  .replace(/^device lost \((\w+)\)/, "$1").replace(/: no WebGPU adapter( context deadline exceeded)?$|: GPU device lost$/, "").replace(/\.$/, "");
 
 function showDevice() {
   const d = page.device;
@@ -541,14 +542,14 @@ link.on("device-lost", (m) => {
   reloading = loaded;
   loaded = ""; // should the engine not get that far
   badge("GPU lost, opening a device again", "bad");
-  notice("device", `The GPU was lost: ${page.lost}. Reading the program again\u2026`, { bad: true });
+  notice("device", `The GPU was lost (${page.lost}). Reading the program again\u2026`, { bad: true });
 });
 link.on("device", (m) => {
   page.device = { ...page.device, device: m.what, adapter: m.text, trusted: true, reason: m.error };
   loaded = reloading;
   showProgress("");
   showDevice();
-  notice("device", `The GPU was lost: ${page.lost}. The step was repeated on ${m.what === "webgpu" ? `the GPU, opened again (${m.text})` : `the CPU, since ${plain(m.error)}`}.`);
+  notice("device", `The GPU was lost (${page.lost}). The step was repeated on ${m.what === "webgpu" ? `the GPU, opened again (${m.text})` : `the CPU, since ${plain(m.error)}`}.`);
 });
 link.on("ready", async () => {
   showProgress("engine: testing the device");
