@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -51,7 +50,7 @@ WebAssembly.instantiateStreaming = async function (...a) {
 		round()
 	}
 	after, has := use()
-	t.Log(fmt.Sprintf("wasm memory %.1f MB, then %.1f MB; listeners %d, then %d", before/1e6, after/1e6, had, has))
+	t.Logf("wasm memory %.1f MB, then %.1f MB; listeners %d, then %d", before/1e6, after/1e6, had, has)
 	if after > 1.25*before {
 		t.Errorf("the wasm's memory grew from %.1f to %.1f MB in five rounds", before/1e6, after/1e6)
 	}
