@@ -402,7 +402,7 @@ func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 		return nil, d.wrap(p.r.Name+": reading back", err)
 	}
 	if stamp != p.counter {
-		time.Sleep(2 * time.Millisecond) // a browser's error event may come after the mapping
+		d.watch.explain()
 		if err := d.watch.err(); err != nil {
 			return nil, err
 		}

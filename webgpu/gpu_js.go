@@ -237,12 +237,12 @@ func (w *watch) err() error {
 	return nil
 }
 
-// explain waits a moment for the reason of a mapping that failed: a browser says that the device
-// is lost after it has rejected what was under way.
+// explain waits for the reason of a play that failed: a browser says that the device is lost after
+// it has rejected what was under way, and on a busy machine long after.
 func (w *watch) explain() {
 	select {
 	case <-w.lostChan:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(2 * time.Second):
 	}
 }
 

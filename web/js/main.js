@@ -3,9 +3,11 @@
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
+import { Panels } from "./panels.js";
 import { Player, engineSource, traceSource } from "./player.js";
 import { maxSize, readQuery, writeQuery } from "./query.js";
 import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
+import { Store } from "./store.js";
 import { Views } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
@@ -37,6 +39,34 @@ let frame = null;
 const player = new Player();
 const views = new Views($("views"), { onSeek: (t) => player.jump(t), onHover: hover });
 const link = new Link(window, () => frame?.contentWindow ?? null);
+const store = new Store();
+const themed = new Set(); // what else is drawn anew when the colours change
+const listeners = new Map(); // of the engine's events, by name
+
+// app is what panels and lessons know of the page.
+const app = {
+  store, player,
+  request: (type, fields) => link.request(type, fields),
+  // on calls f(message) at each event of the engine; it returns what ends that.
+  on(event, f) {
+    if (!listeners.has(event)) listeners.set(event, new Set());
+    listeners.get(event).add(f);
+    return () => listeners.get(event).delete(f);
+  },
+  moment: () => ({ model: page.model, words: player.words, steps: player.steps, t: player.t, step: player.step, live: page.phase === "live", device: page.device, program: page.program }),
+  zoo: () => zoo,
+  theme: () => (dark() ? "dark" : "light"),
+  onTheme: (f) => themed.add(f),
+  reduced: () => reduced.matches,
+  notice: (key, text, options) => notice(key, text, options),
+  say: (text) => { $("live").textContent = text; },
+  // run reads a program, or what the choices ask for, and stands at word t.
+  run: (program, t) => { if (program !== undefined) $("program").value = program; return enqueue(async () => { await load($("model").value); await run(t); }); },
+  // work does f after what the engine was asked before, one at a time.
+  work: (f) => enqueue(f),
+};
+const panels = new Panels($("panels"), app);
+for (const name of ["curve"]) link.on(name, (m) => { for (const f of listeners.get(name) ?? []) f(m); });
 
 // ---- small things of the page
 
@@ -91,6 +121,8 @@ function applyTheme() {
   views.setTheme(name);
   if (frame?.contentDocument?.documentElement) frame.contentDocument.documentElement.dataset.theme = name;
   if (page.phase === "live") link.request("theme", { theme: name }).catch(() => {});
+  panels.show();
+  for (const f of themed) f(name);
 }
 
 // ---- what a change of the playback shows
@@ -107,6 +139,13 @@ function show() {
   $("toggle").setAttribute("aria-label", player.playing ? "Pause (space)" : "Play (space)");
   drawAnswer(answerAt(steps, t), words.some((w) => w.word.endsWith("==")));
   if (!$("picture").classList.contains("live")) views.show(steps, t);
+  $("timeline").max = Math.max(n - 1, 0);
+  $("timeline").min = -1;
+  $("timeline").value = t;
+  $("timeline").disabled = n === 0;
+  $("timeline").setAttribute("aria-valuetext", t < 0 ? "before the first word" : `word ${t}: ${words[t]?.word ?? ""}`);
+  panels.show();
+  if (!player.playing) store.set({ t });
   if (!player.playing && page.phase !== "starting") $("live").textContent = spoken(words, step, t);
 }
 
@@ -213,6 +252,7 @@ function offset(text, line, col) {
 function remember() {
   const search = writeQuery(location.search, { task: task(), model: $("model").value, n: size(), seed: seed() });
   history.replaceState(null, "", location.pathname + search + location.hash);
+  store.set({ task: task(), model: $("model").value, n: size(), seed: seed() });
 }
 
 // Work of the engine goes one after the other; a newer wish of the same kind
@@ -269,7 +309,7 @@ async function run(t = 0) {
   const program = $("program").value;
   let r;
   try {
-    r = await link.request("run", { program });
+    r = await link.request("run", { program, belief: true, switches: store.get("switches") });
     programError(null);
   } catch (e) {
     programError(e);
@@ -361,6 +401,7 @@ $("back").addEventListener("click", () => player.back());
 $("step").addEventListener("click", () => player.forward());
 $("end").addEventListener("click", () => player.toEnd());
 $("toggle").addEventListener("click", () => player.toggle());
+$("timeline").addEventListener("input", () => player.jump(Number($("timeline").value)));
 $("speed").addEventListener("change", () => { player.perSecond = Number($("speed").value); });
 
 function key(name) {
@@ -526,6 +567,7 @@ link.on("progress", (m) => showProgress(progress(m.what, m.done, m.total), m.don
 link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
 link.on("hover", (m) => hover(m.text ?? ""));
 link.on("seek", (m) => player.jump(m.t));
+link.on("select", (m) => store.set({ layer: m.layer, head: Math.max(m.head, 0) }));
 link.on("size", (m) => fitFrame({ least: m.least, most: m.most }));
 link.on("key", (m) => key(m.key));
 link.on("stage-lost", (m) => {

@@ -1,28 +1,9 @@
 // The page's own drawings, in HTML, SVG and canvas: the first picture, and all
 // there is where the stage cannot draw. They show what the stage shows.
 import { color, css, inkOn, niceLimit, nothing, reach, table } from "./colors.js";
+import { el, svg } from "./dom.js";
 import { number, percent, short } from "./format.js";
 import { answerAt, rowNames } from "./trace.js";
-
-const SVG = "http://www.w3.org/2000/svg";
-
-// el makes an element: el("p", {class: "x", onclick: f}, "text", child).
-function el(name, attributes = {}, ...children) {
-  const e = document.createElement(name);
-  for (const [k, v] of Object.entries(attributes)) {
-    if (k.startsWith("on")) e.addEventListener(k.slice(2), v);
-    else if (v !== undefined && v !== false) e.setAttribute(k, v === true ? "" : v);
-  }
-  e.append(...children.filter((c) => c !== null));
-  return e;
-}
-
-function svg(name, attributes, ...children) {
-  const e = document.createElementNS(SVG, name);
-  for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v);
-  e.append(...children);
-  return e;
-}
 
 const largest = (x) => {
   let m = 0;

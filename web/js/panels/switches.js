@@ -1,0 +1,1 @@
+export const create = (app, root) => ({ show() { root.textContent = "not built yet"; } });
