@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 	"unsafe"
 
 	"github.com/gogpu/gputypes"
