@@ -5,6 +5,7 @@ package stage
 import (
 	"math"
 	"sync"
+	"time"
 
 	"github.com/hajimehoshi/ebiten/v2"
 )
@@ -38,6 +39,8 @@ type Stage struct {
 	beyond    []bool    // [len(scene.Layers)]: numbers of the scene are outside
 	run       int
 	dirty     bool // something to draw changed
+	drawn     time.Time
+	later     bool // a frame is due once the pace allows it
 	moved     bool // the layout is stale
 	mapsDirty bool // the maps' pixels are stale
 	frames    int
@@ -180,11 +183,24 @@ func (s *Stage) touch(layout bool) {
 	}
 }
 
+// schedule asks for a frame, at once or, where a frame costs much, once [pace] has passed since the
+// last: what computes a step shares the machine with what draws it.
 func (s *Stage) schedule() {
 	s.mu.Lock()
-	hidden := s.hidden
+	wait := pace() - time.Since(s.drawn)
+	now := !s.hidden && wait <= 0
+	if !s.hidden && wait > 0 && !s.later {
+		s.later = true
+		time.AfterFunc(wait, func() {
+			s.mu.Lock()
+			s.later = false
+			s.mu.Unlock()
+			//lint:ignore SA1019 goes with FPSModeVsyncOffMinimum
+			ebiten.ScheduleFrame()
+		})
+	}
 	s.mu.Unlock()
-	if !hidden {
+	if now {
 		//lint:ignore SA1019 goes with FPSModeVsyncOffMinimum
 		ebiten.ScheduleFrame()
 	}
@@ -367,6 +383,7 @@ func (s *Stage) Draw(screen *ebiten.Image) {
 	}
 	s.place()
 	s.dirty = false
+	s.drawn = time.Now()
 	s.paint(screen)
 	s.frames++
 	n := s.frames

@@ -1,7 +1,9 @@
 package stage
 
 import (
+	"sync"
 	"syscall/js"
+	"time"
 
 	"github.com/hajimehoshi/ebiten/v2"
 )
@@ -11,6 +13,15 @@ const wheelPoints = 1
 
 // pressedKeys is empty: the frame's script keeps keys for the page.
 func pressedKeys() []ebiten.Key { return nil }
+
+// pace is the least time between frames. Where WebGL computes on the CPU a frame takes as long as
+// several steps of a model, so a fast playback shows some of its moments only.
+var pace = sync.OnceValue(func() time.Duration {
+	if js.Global().Get("shellgameSlowWebGL").Truthy() {
+		return 120 * time.Millisecond
+	}
+	return 0
+})
 
 // watchPointer notes when the pointer leaves the document, which ebiten does not say.
 func (s *Stage) watchPointer() {

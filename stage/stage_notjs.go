@@ -3,6 +3,8 @@
 package stage
 
 import (
+	"time"
+
 	"github.com/hajimehoshi/ebiten/v2"
 	"github.com/hajimehoshi/ebiten/v2/inpututil"
 )
@@ -15,3 +17,5 @@ func pressedKeys() []ebiten.Key { return inpututil.AppendJustPressedKeys(nil) }
 func (s *Stage) watchPointer() {}
 
 func wantWheel(overStrip, stripScrolls, contentScrolls bool) {}
+
+func pace() time.Duration { return 0 }

@@ -10,17 +10,23 @@
   const query = new URLSearchParams(location.search);
   if (query.get("theme")) document.documentElement.dataset.theme = query.get("theme");
 
-  // Without WebGL 2 ebiten cannot draw; the page then draws by itself.
-  const hasWebGL = () => {
+  // Without WebGL 2 ebiten cannot draw; the page then draws by itself. Where it
+  // computes on the CPU the stage draws less often.
+  const webgl = () => {
     try {
       const gl = document.createElement("canvas").getContext("webgl2");
-      gl?.getExtension("WEBGL_lose_context")?.loseContext();
-      return !!gl;
+      if (!gl) return null;
+      const info = gl.getExtension("WEBGL_debug_renderer_info");
+      const name = String(gl.getParameter(info ? info.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+      gl.getExtension("WEBGL_lose_context")?.loseContext();
+      return name;
     } catch {
-      return false;
+      return null;
     }
   };
-  globalThis.shellgameNoStage = query.get("stage") === "no" || !hasWebGL();
+  const renderer = webgl();
+  globalThis.shellgameNoStage = query.get("stage") === "no" || renderer === null;
+  globalThis.shellgameSlowWebGL = /swiftshader|llvmpipe|software|basic render/i.test(renderer ?? "");
 
   // True while the wheel scrolls something inside the stage; set by the stage.
   globalThis.shellgameWheel = false;
