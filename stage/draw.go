@@ -22,6 +22,7 @@ type drawing struct {
 
 func (s *Stage) paint(screen *ebiten.Image) {
 	d := &drawing{Stage: s, p: s.painter, l: s.lay, sk: skins[s.theme], screen: screen, up: s.scroll}
+	d.p.calls = 1
 	screen.Fill(d.sk.back)
 	if len(s.scene.Words) == 0 {
 		d.p.writeIn(faceLabel, rect{0, 0, d.l.w, d.l.h}, "no program yet", d.sk.dim)
@@ -366,19 +367,18 @@ func (d *drawing) textures() {
 	}
 	for i := range d.l.maps {
 		b, t := &d.l.maps[i], d.maps[i]
-		w, h := (b.cols+b.pool-1)/b.pool, (b.rows+b.pool-1)/b.pool
-		if w == 0 || h == 0 {
+		if w, h := b.pixels(); w == 0 || h == 0 {
 			continue
 		}
 		if d.mapsDirty {
-			t.pix = mapPixels(t.pix, &d.scene, b, d.limits[b.layer], d.sk)
-			t.set(w, h)
+			d.repaint(t, b)
 		}
 		box := d.move(b.box)
 		var op ebiten.DrawImageOptions
 		op.GeoM.Scale(b.cw*d.p.scale, b.ch*d.p.scale)
 		op.GeoM.Translate(d.p.px(box.x), d.p.px(box.y))
 		d.screen.DrawImage(t.image, &op)
+		d.p.calls++
 		// Large tiles get a seam, so that equal neighbours stay apart.
 		if b.cw >= 14 && b.ch >= 14 && d.scene.Layers[b.layer].Kind == GDN {
 			for k := 1; k < b.rows; k++ {
@@ -390,6 +390,22 @@ func (d *drawing) textures() {
 		}
 	}
 	d.mapsDirty = false
+}
+
+// repaint brings a map's pixels up to date.
+func (d *drawing) repaint(t *texture, b *mapBox) {
+	layer := &d.scene.Layers[b.layer]
+	now := painted{d.scene.Run, b.layer, b.head, b.rows, b.cols, b.pool, d.scene.T, d.theme, layer.recorded()}
+	w, h := b.pixels()
+	from, to := t.shows.stale(now, layer.Kind)
+	t.shows = now
+	if to-from == h || t.image == nil || len(t.pix) != 4*w*h {
+		t.pix = mapPixels(t.pix, &d.scene, b, d.limits[b.layer], d.sk)
+		t.set(w, h)
+		return
+	}
+	mapRows(t.pix, &d.scene, b, d.limits[b.layer], d.sk, from, to)
+	t.setRows(w, from, to)
 }
 
 func (d *drawing) pointer() {

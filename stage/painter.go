@@ -18,6 +18,7 @@ type painter struct {
 	shapes *ebiten.Image // a white pixel at the left, then a disc for round corners
 	under  mesh
 	over   mesh
+	calls  int // of drawing, since the last frame began
 }
 
 // inked is a sheet on the GPU with the text to draw from it.
@@ -104,8 +105,9 @@ func (m *mesh) quad(x, y, w, h, sx, sy, sw, sh float64, c color.RGBA, alpha floa
 	m.i = append(m.i, at, at+1, at+2, at+1, at+2, at+3)
 }
 
-func (m *mesh) drawOn(screen, source *ebiten.Image) {
+func (p *painter) draw(m *mesh, screen, source *ebiten.Image) {
 	if len(m.v) > 0 {
+		p.calls++
 		screen.DrawTriangles(m.v, m.i, source, &ebiten.DrawTrianglesOptions{ColorScaleMode: ebiten.ColorScaleModePremultipliedAlpha})
 	}
 	m.v, m.i = m.v[:0], m.i[:0]
@@ -196,12 +198,12 @@ func (p *painter) cut(f face, s string, w float64) string {
 	return string(runes) + "\u2026"
 }
 
-func (p *painter) flushUnder(screen *ebiten.Image) { p.under.drawOn(screen, p.shapes) }
+func (p *painter) flushUnder(screen *ebiten.Image) { p.draw(&p.under, screen, p.shapes) }
 
 func (p *painter) flushOver(screen *ebiten.Image) {
-	p.over.drawOn(screen, p.shapes)
+	p.draw(&p.over, screen, p.shapes)
 	for _, k := range p.faces {
-		k.text.drawOn(screen, k.image)
+		p.draw(&k.text, screen, k.image)
 	}
 }
 
@@ -209,6 +211,14 @@ func (p *painter) flushOver(screen *ebiten.Image) {
 type texture struct {
 	image *ebiten.Image
 	pix   []byte
+	shows painted
+}
+
+// setRows uploads the rows from..to of w pixels.
+func (t *texture) setRows(w, from, to int) {
+	if from < to {
+		t.image.SubImage(image.Rect(0, from, w, to)).(*ebiten.Image).WritePixels(t.pix[4*w*from : 4*w*to])
+	}
 }
 
 func (t *texture) set(w, h int) {

@@ -55,7 +55,9 @@ type Var struct{ Name, Truth, Belief string }
 
 // Scene is one moment of a run, as plain data.
 type Scene struct {
-	Run    int // a new number for each new program or model: colour scales start afresh
+	// Run is a new number for each new program or model, and for each comparison of two:
+	// colour scales start afresh. Within a run what was read does not change.
+	Run    int
 	Words  []Word
 	T      int // index of the last word read; -1 before the first
 	Layers []Layer
@@ -141,6 +143,25 @@ func (s *Scene) fix() {
 			l.Rows = nil
 		}
 	}
+}
+
+func (l *Layer) recorded() bool {
+	return l.Kind == GDN && l.State != nil || l.Kind == Attention && l.Rows != nil
+}
+
+// shape is what the layout depends on.
+type shape struct {
+	run, words, next, vars, layers int
+	asks                           bool
+	verdict                        string
+}
+
+func (s *Scene) shape() shape {
+	sh := shape{run: s.Run, words: len(s.Words), next: len(s.Next), vars: len(s.Vars), asks: s.AnswerTruth != "", verdict: s.verdict()}
+	for _, l := range s.Layers {
+		sh.layers = sh.layers*31 + int(l.Kind) + 2*l.Heads + 128*l.K + 1<<16*l.V + 1<<24*len(l.RowNames)
+	}
+	return sh
 }
 
 // prob returns the probability with which head h at word i looks at word j.

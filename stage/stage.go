@@ -96,6 +96,7 @@ func (s *Stage) SetScene(sc *Scene) {
 	if sc.T != s.scene.T || sc.Run != s.scene.Run {
 		s.byHand = 0
 	}
+	was := s.scene.shape()
 	s.scene.copyFrom(sc)
 	s.scene.fix()
 	if s.run != sc.Run || len(s.limits) != len(sc.Layers) {
@@ -113,7 +114,8 @@ func (s *Stage) SetScene(sc *Scene) {
 			s.beyond[i] = maxAbs(l.State) > 1.001*float64(s.limits[i])
 		}
 	}
-	s.touch(true)
+	s.touch(was != s.scene.shape())
+	s.mapsDirty = true
 	s.mu.Unlock()
 	s.schedule()
 }

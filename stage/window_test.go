@@ -3,6 +3,7 @@
 package stage
 
 import (
+	"bytes"
 	"fmt"
 	"image/color"
 	"os"
@@ -147,6 +148,83 @@ func TestNothingChangedNothingDrawn(t *testing.T) {
 		step("visible again", 1, func() { s.SetVisible(true) })
 		step("size", 1, func() { s.LayoutF(500, 400) })
 	})
+}
+
+// long is a scene of 4 attention layers of 4 heads, as the transformer has, over n words.
+func long(n int) *Scene {
+	s := hybrid(n)
+	a := s.Layers[1]
+	a.Heads, a.Rows = 4, make([]float32, 4*n*n)
+	for h := range 4 {
+		for i := range n {
+			for j := 0; j <= i; j++ {
+				a.Rows[(h*n+i)*n+j] = float32((h+1)*(j%7)) / float32(7*(i+1))
+			}
+		}
+	}
+	s.Layers = []Layer{a, a, a, a}
+	return s
+}
+
+// Stepping on and back redraws only the rows that changed, and shows the same as drawing all.
+func TestRowsAreRepainted(t *testing.T) {
+	inLoop(t, func(*ebiten.Image) {
+		for _, n := range []int{9, 516} {
+			s, sc := New(Options{}), long(n)
+			img := ebiten.NewImage(1000, 700)
+			s.LayoutF(1000, 700)
+			for _, at := range []int{-1, 0, 1, 4, n - 1, 5, n - 3} {
+				sc.T = at
+				s.SetScene(sc)
+				s.Draw(img)
+				for i := range s.lay.maps {
+					b := &s.lay.maps[i]
+					if want := mapPixels(nil, &s.scene, b, 1, skins[Light]); !bytes.Equal(s.maps[i].pix, want) {
+						t.Fatalf("%d words, at %d: map %d is not what drawing it all gives", n, at, i)
+					}
+					w, h := b.pixels()
+					got := make([]byte, 4*w*h)
+					if s.maps[i].image.ReadPixels(got); !bytes.Equal(got, s.maps[i].pix) {
+						t.Fatalf("%d words, at %d: map %d on the GPU is another", n, at, i)
+					}
+				}
+			}
+		}
+	})
+}
+
+// A frame of a long program takes few calls of the GPU.
+func TestDrawCalls(t *testing.T) {
+	inLoop(t, func(screen *ebiten.Image) {
+		s, sc := New(Options{}), long(516)
+		s.SetScene(sc)
+		s.LayoutF(1400, 1200)
+		s.Draw(screen)
+		s.input(s.lay.maps[0].box.x+1, s.lay.maps[0].box.y+1, false, 0)
+		s.Draw(screen)
+		if n := s.painter.calls; n < 16 || n > 200 {
+			t.Errorf("%d draw calls in a frame, want 16 to 200", n)
+		}
+	})
+}
+
+// BenchmarkLongProgram is a step at the end of 512 swaps: the new scene taken over and drawn.
+func BenchmarkLongProgram(b *testing.B) {
+	within, done := make(chan *ebiten.Image), make(chan struct{})
+	frames <- func(screen *ebiten.Image) { within <- screen; <-done }
+	defer close(done)
+	<-within
+	s, sc := New(Options{}), long(516)
+	img := ebiten.NewImage(1400, 1200)
+	s.LayoutF(1400, 1200)
+	sc.T = 400
+	s.SetScene(sc)
+	s.Draw(img)
+	for b.Loop() {
+		sc.T = 400 + (sc.T-399)%100
+		s.SetScene(sc)
+		s.Draw(img)
+	}
 }
 
 func TestPointerCallsBack(t *testing.T) {
