@@ -1,5 +1,6 @@
 // The page: controls, playback and the hand-over from the recorded first
 // picture to the live engine in the frame.
+import { clean, describe } from "./changes.js";
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
@@ -41,6 +42,7 @@ const views = new Views($("views"), { onSeek: (t) => player.jump(t), onHover: ho
 const link = new Link(window, () => frame?.contentWindow ?? null);
 const store = new Store();
 const themed = new Set(); // what else is drawn anew when the colours change
+const followers = new Set(); // what else follows the playback
 const listeners = new Map(); // of the engine's events, by name
 
 // app is what panels and lessons know of the page.
@@ -57,6 +59,7 @@ const app = {
   zoo: () => zoo,
   theme: () => (dark() ? "dark" : "light"),
   onTheme: (f) => themed.add(f),
+  onMoment: (f) => followers.add(f),
   reduced: () => reduced.matches,
   notice: (key, text, options) => notice(key, text, options),
   say: (text) => { $("live").textContent = text; },
@@ -145,6 +148,7 @@ function show() {
   $("timeline").disabled = n === 0;
   $("timeline").setAttribute("aria-valuetext", t < 0 ? "before the first word" : `word ${t}: ${words[t]?.word ?? ""}`);
   panels.show();
+  for (const f of followers) f(app.moment());
   if (!player.playing) store.set({ t });
   if (!player.playing && page.phase !== "starting") $("live").textContent = spoken(words, step, t);
 }
@@ -304,15 +308,21 @@ function reveal() {
   fitFrame();
 }
 
-// run starts the program in the editor and stands at word t.
-async function run(t = 0) {
-  const program = $("program").value;
+// run starts the program in the editor, or the one that is given, and stands at
+// word t. What the switches name and the model lacks is dropped.
+async function run(t = 0, program = $("program").value) {
+  const switches = clean(store.get("switches"), page.model?.layers);
+  const patches = store.get("patches");
+  ran = JSON.stringify([switches, patches]);
+  store.set({ switches });
   let r;
   try {
-    r = await link.request("run", { program, belief: true, switches: store.get("switches") });
+    r = await link.request("run", { program, belief: true, switches, patches });
     programError(null);
+    notice("switches", "");
   } catch (e) {
-    programError(e);
+    if (!e.line && ran !== "[{},[]]") notice("switches", e.message, { bad: true, action: { label: "As trained", run: asTrained } });
+    else programError(e);
     return false;
   }
   page.program = program;
@@ -323,6 +333,24 @@ async function run(t = 0) {
   await player.go(Math.min(t, words.length - 1));
   return true;
 }
+
+let ran = "[{},[]]"; // switches and patches of the run
+const asTrained = () => store.set({ switches: {}, patches: [] });
+
+// showChanges says beside the playback what is not as trained.
+function showChanges() {
+  const list = describe(store.get("switches"), store.get("patches"));
+  $("changes").hidden = list.length === 0;
+  $("changes-text").textContent = `changed: ${list.join("; ")}`;
+  fitFrame();
+}
+$("changes-reset").addEventListener("click", asTrained);
+store.on((keys) => {
+  if (!keys.has("switches") && !keys.has("patches")) return;
+  showChanges();
+  if (JSON.stringify([store.get("switches"), store.get("patches")]) === ran || page.phase !== "live" || !page.program) return;
+  enqueue(() => run(player.t, page.program));
+});
 
 async function generate() {
   if (!$("controls").checkValidity()) {
@@ -404,6 +432,14 @@ $("toggle").addEventListener("click", () => player.toggle());
 $("timeline").addEventListener("input", () => player.jump(Number($("timeline").value)));
 $("speed").addEventListener("change", () => { player.perSecond = Number($("speed").value); });
 
+// faster takes the next speed of the list, or the one before.
+function faster(by) {
+  const speed = $("speed");
+  speed.selectedIndex = Math.min(Math.max(speed.selectedIndex + by, 0), speed.options.length - 1);
+  speed.dispatchEvent(new Event("change"));
+  app.say(`speed: ${speed.selectedOptions[0].textContent.replace("/ s", "words a second")}`);
+}
+
 function key(name) {
   switch (name) {
     case "ArrowRight": player.forward(); break;
@@ -412,7 +448,8 @@ function key(name) {
     case "End": player.toEnd(); break;
     case " ": player.toggle(); break;
     case "?": $("help-box").showModal(); break;
-    default: return false;
+    case "[": case "]": faster(name === "]" ? 1 : -1); break;
+    default: return panels.key(name);
   }
   return true;
 }

@@ -78,6 +78,15 @@ export class Panels {
     }
   }
 
+  // key opens or closes the panel whose digit was pressed, and says whether there is one.
+  key(name) {
+    const p = /^[1-9]$/.test(name) ? panels[name - 1] : undefined;
+    if (!p) return false;
+    this.#app.store.set({ panel: this.#open === p.id ? "" : p.id });
+    if (this.#open) this.#tabs.get(p.id).focus();
+    return true;
+  }
+
   // show redraws the open panel.
   show() {
     const made = this.#made.get(this.#open);

@@ -14,6 +14,7 @@ export const defaults = Object.freeze({
   layer: -1, // position of the layer in the model, and its head; -1: all
   head: 0,
   switches: {}, // as in web/README.md; {} is the model as it is
+  patches: [], // of the state, too
   other: "", // the model beside the first, "" where there is none
   otherSwitches: {},
   show: "a", // a, b or diff: what the stage draws of the two
