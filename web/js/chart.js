@@ -31,7 +31,7 @@ export function decades(ys) {
   const logs = ys.filter((y) => y > 0 && Number.isFinite(y)).map(Math.log10);
   if (!logs.length) return [-6, 0];
   const low = Math.floor(Math.min(...logs));
-  return [low, Math.max(Math.ceil(Math.max(...logs)), low + 1)];
+  return [low, Math.max(Math.ceil(Math.max(...logs)), low + 1) + 0];
 }
 
 // steps are round numbers from 0 to most, about count of them.
