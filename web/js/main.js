@@ -1,18 +1,18 @@
 // The page: controls, playback and the hand-over from the recorded first
 // picture to the live engine in the frame.
+import { Keeper, checkChoices, folderOf, maxSize, readAddress, writeAddress, writeQuery } from "./address.js";
 import { clean, describe } from "./changes.js";
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
 import { Panels } from "./panels.js";
 import { Player, engineSource, traceSource } from "./player.js";
-import { maxSize, readQuery, writeQuery } from "./query.js";
 import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
-import { Store } from "./store.js";
+import { Store, defaults } from "./store.js";
 import { Views } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
-const query = readQuery(location.search, document.baseURI);
+const opened = await readAddress(location);
 
 const tasks = {
   st: { hint: "Five values, n swaps. Who holds what at the end? Attention alone loses track.", size: "Swaps n" },
@@ -28,7 +28,10 @@ const page = {
   lost: "", // why the GPU was lost, once it was
   noStage: false,
   error: "",
+  settled: false, // the choices say what is shown
 };
+let running = ""; // what the session runs, as wanted says it
+let generated = ""; // the text that task, n and seed gave last
 let loaded = ""; // the choice that page.model came from
 let reloading = ""; // that of the model that the engine loads again
 let zoo = [];
@@ -40,7 +43,8 @@ let frame = null;
 const player = new Player();
 const views = new Views($("views"), { onSeek: (t) => player.jump(t), onHover: hover });
 const link = new Link(window, () => frame?.contentWindow ?? null);
-const store = new Store();
+const store = new Store(opened.values);
+const keeper = new Keeper(store, window);
 const themed = new Set(); // what else is drawn anew when the colours change
 const followers = new Set(); // what else follows the playback
 const listeners = new Map(); // of the engine's events, by name
@@ -63,6 +67,10 @@ const app = {
   reduced: () => reduced.matches,
   notice: (key, text, options) => notice(key, text, options),
   say: (text) => { $("live").textContent = text; },
+  // open brings everything to some choices: a link, a lesson, a step back.
+  open,
+  // modelAddress is what the engine loads for a model's name.
+  modelAddress: (name) => zoo.find((m) => m.name === name)?.folder ?? name,
   // run reads a program, or what the choices ask for, and stands at word t.
   run: (program, t) => { if (program !== undefined) $("program").value = program; return enqueue(async () => { await load($("model").value); await run(t); }); },
   // work does f after what the engine was asked before, one at a time.
@@ -113,11 +121,11 @@ function showProgress(text, done = 0, total = 0) {
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
-let theme = query.theme ?? "auto";
-const dark = () => (theme === "auto" ? system.matches : theme === "dark");
+const dark = () => (store.get("theme") === "auto" ? system.matches : store.get("theme") === "dark");
 
 function applyTheme() {
   const name = dark() ? "dark" : "light";
+  const theme = store.get("theme");
   document.documentElement.dataset.theme = name;
   $("theme").setAttribute("aria-label", `Colours: ${theme === "auto" ? "as the system" : theme}`);
   $("theme").title = $("theme").getAttribute("aria-label");
@@ -149,7 +157,7 @@ function show() {
   $("timeline").setAttribute("aria-valuetext", t < 0 ? "before the first word" : `word ${t}: ${words[t]?.word ?? ""}`);
   panels.show();
   for (const f of followers) f(app.moment());
-  if (!player.playing) store.set({ t });
+  if (!player.playing && page.settled) store.set({ t });
   if (!player.playing && page.phase !== "starting") $("live").textContent = spoken(words, step, t);
 }
 
@@ -253,11 +261,50 @@ function offset(text, line, col) {
   return at;
 }
 
-function remember() {
-  const search = writeQuery(location.search, { task: task(), model: $("model").value, n: size(), seed: seed() });
-  history.replaceState(null, "", location.pathname + search + location.hash);
-  store.set({ task: task(), model: $("model").value, n: size(), seed: seed() });
+// remember takes the choices from the controls.
+const remember = (also = {}) => store.set({ task: task(), model: $("model").value, n: size(), seed: seed(), ...also });
+
+// showControls sets the controls to the choices.
+function showControls() {
+  const { task, n, seed, model } = store.all();
+  $("n").value = n; // before the task, which limits it
+  $("seed").value = seed;
+  setTask(task);
+  fillModels(model);
 }
+
+// open brings page and engine to choices; what is not named stays.
+function open(choices) {
+  touched = true;
+  const { values, dropped } = checkChoices(choices, store.get("task"));
+  notice("link", dropped.length ? `Left out: ${dropped.join("; ")}.` : "");
+  findModel(values.model);
+  const task = zoo.find((m) => m.name === values.model)?.task;
+  store.set({ draft: null, ...(task ? { task } : {}), ...values });
+  showControls();
+  keeper.quietly(remember);
+  const { t, draft } = store.all();
+  return enqueue(() => settle(t, draft));
+}
+
+// settle loads, runs and moves until the engine stands where the choices say.
+async function settle(t, draft) {
+  await load($("model").value);
+  const own = store.get("program");
+  if (own !== null) $("program").value = own;
+  else if (!await generate()) return;
+  const program = $("program").value;
+  if (draft !== null) $("program").value = draft;
+  if (running !== wanted(program)) {
+    await run(t ?? 0, program);
+    return;
+  }
+  store.set({ draft });
+  await player.go(t ?? 0);
+}
+
+// wanted is what a run of a program would be.
+const wanted = (program) => JSON.stringify([loaded, program, store.get("switches"), store.get("patches")]);
 
 // Work of the engine goes one after the other; a newer wish of the same kind
 // makes an older one that has not begun void.
@@ -296,7 +343,7 @@ async function load(name) {
     if (page.model) {
       $("model").value = loaded;
       describeModel();
-      remember();
+      keeper.quietly(remember);
     }
     throw new Error(`${title} could not be loaded: ${e.message}.${still}`);
   }
@@ -326,6 +373,10 @@ async function run(t = 0, program = $("program").value) {
     return false;
   }
   page.program = program;
+  running = wanted(program);
+  const typed = $("program").value;
+  store.set({ program: program.trim() === generated.trim() ? null : program, draft: typed === program ? null : typed });
+  if (store.get("layer") >= 0) showHead();
   reveal();
   const words = markStatements(r.tokens);
   views.open(page.model, words);
@@ -358,15 +409,16 @@ async function generate() {
     return false;
   }
   const r = await link.request("generate", { task: task(), n: size(), seed: seed() });
-  $("program").value = r.program.trimEnd();
+  $("program").value = generated = r.program.trimEnd();
   return true;
 }
 
-const change = (work) => {
+const change = (work, also = {}) => {
   touched = true;
-  remember();
+  remember(also);
   return enqueue(work);
 };
+const afresh = { program: null, draft: null }; // for another task, size or seed
 const another = async () => {
   await load($("model").value);
   if (await generate()) await run();
@@ -376,7 +428,7 @@ for (const r of document.querySelectorAll("input[name=task]")) {
   r.addEventListener("change", () => {
     setTask(task());
     fillModels();
-    change(another);
+    change(another, afresh);
   });
 }
 $("model").addEventListener("change", () => {
@@ -387,13 +439,17 @@ $("model").addEventListener("change", () => {
   });
 });
 for (const id of ["n", "seed"]) {
-  $(id).addEventListener("change", () => { if ($("controls").checkValidity()) change(another); else $("controls").reportValidity(); });
+  $(id).addEventListener("change", () => { if ($("controls").checkValidity()) change(another, afresh); else $("controls").reportValidity(); });
 }
 $("dice").addEventListener("click", () => {
   $("seed").value = (seed() || 0) + 1;
-  change(another);
+  change(another, afresh);
 });
-$("program").addEventListener("input", () => { touched = true; programError(null); });
+$("program").addEventListener("input", () => {
+  touched = true;
+  programError(null);
+  store.set({ draft: $("program").value === page.program ? null : $("program").value });
+});
 $("program").addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
     e.preventDefault();
@@ -463,8 +519,7 @@ document.addEventListener("keydown", (e) => {
 // ---- dialogs
 
 $("theme").addEventListener("click", () => {
-  theme = { auto: "light", light: "dark", dark: "auto" }[theme];
-  applyTheme();
+  store.set({ theme: { auto: "light", light: "dark", dark: "auto" }[store.get("theme")] });
 });
 system.addEventListener("change", applyTheme);
 $("help").addEventListener("click", () => $("help-box").showModal());
@@ -503,7 +558,7 @@ $("device").addEventListener("click", () => {
     dd.textContent = v;
     return [dt, dd];
   }));
-  const cpu = query.device === "cpu";
+  const cpu = store.get("device") === "cpu";
   $("device-other").hidden = !cpu && page.device?.device === "cpu";
   $("device-other").textContent = cpu ? "Let it use the GPU" : "Run on the CPU instead";
   $("device-other").href = (writeQuery(location.search, { device: cpu ? null : "cpu" }) || "?") + location.hash;
@@ -528,7 +583,7 @@ function showDevice() {
   const d = page.device;
   const gpu = d.device === "webgpu";
   const after = page.lost ? " \u00b7 after a loss" : "";
-  const why = gpu ? "" : query.device === "cpu" ? " \u00b7 as asked" : page.lost ? "" : " \u00b7 no trusted GPU";
+  const why = gpu ? "" : store.get("device") === "cpu" ? " \u00b7 as asked" : page.lost ? "" : " \u00b7 no trusted GPU";
   badge((gpu ? `WebGPU \u00b7 ${d.adapter}` : "CPU") + why + after, gpu && d.trusted && !page.lost ? "good" : "warn", plain(d.reason || page.lost || (gpu ? d.adapter : "asked for by the link")));
 }
 
@@ -553,7 +608,7 @@ function state() {
     phase: page.phase, error: page.error, device: page.device, noStage: page.noStage,
     model: page.model?.name ?? null, task: task(), n: size(), seed: seed(), program: page.program,
     lost: page.lost, t: player.t, words: player.words.map((w) => w.word), playing: player.playing,
-    top: player.step?.top ?? [], answer: a, busy: document.querySelector("main").hasAttribute("aria-busy"),
+    choices: store.all(), top: player.step?.top ?? [], answer: a, busy: document.querySelector("main").hasAttribute("aria-busy"),
   };
 }
 
@@ -594,7 +649,7 @@ function startEngine() {
   frame = document.createElement("iframe");
   frame.title = "Drawings of the model's state, attention and next word; the page says the same in words";
   const q = new URLSearchParams({ theme: dark() ? "dark" : "light" });
-  if (query.noStage) q.set("stage", "no");
+  if (opened.noStage) q.set("stage", "no");
   frame.src = `stage.html?${q}`;
   fitFrame();
   $("frame").append(frame);
@@ -635,12 +690,12 @@ link.on("ready", async () => {
   page.noStage = !!frame.contentWindow.shellgameNoStage;
   try {
     const d = await link.request("init", {
-      device: query.device ?? "auto", base: new URL("zoo/", document.baseURI).href,
+      device: store.get("device"), base: new URL("zoo/", document.baseURI).href,
       theme: dark() ? "dark" : "light", reducedMotion: reduced.matches });
     page.device = { device: d.device, adapter: d.adapter, trusted: d.trusted, reason: d.reason, version: d.version };
     page.phase = "live";
     showDevice();
-    if (d.device === "cpu" && d.reason && query.device !== "cpu") {
+    if (d.device === "cpu" && d.reason && store.get("device") !== "cpu") {
       notice("device", `Running on the CPU: ${plain(d.reason)}. The numbers are the same, only slower.`);
     }
     await takeOver();
@@ -653,20 +708,21 @@ link.on("ready", async () => {
 // if nobody asked for another.
 async function takeOver() {
   await zooRead;
-  const asked = query.task || query.model || query.n !== undefined || query.seed !== undefined || touched;
   const typed = $("program").value.trim() !== "" && $("program").value !== page.program;
   enable(true);
   await enqueue(async () => {
+    if (!typed && (asked || touched) || !$("program").value.trim()) {
+      await settle(store.get("t"), store.get("draft"));
+      return;
+    }
     const t = player.t;
     await load($("model").value || (first?.model.name ?? ""));
-    if (asked && !typed || !$("program").value.trim()) {
-      if (!await generate()) return;
-      await run();
-    } else {
-      await run(typed ? 0 : t);
-    }
+    await run(typed ? 0 : t);
   });
+  page.settled = true;
+  keeper.quietly(remember);
   show();
+  keeper.start();
   performance.mark("shellgame-live");
   live();
 }
@@ -694,8 +750,9 @@ async function readFirst() {
   }
   page.phase = "first";
   page.program = lines(wordsOf(first.steps));
+  generated = page.program;
   if (!$("program").value) $("program").value = page.program;
-  openFirst(Math.min(1, first.steps.length - 1));
+  openFirst(Math.min((asked ? null : opened.values.t) ?? 1, first.steps.length - 1));
   badge("recorded picture", "");
   performance.mark("shellgame-first");
 }
@@ -722,21 +779,53 @@ async function readZoo() {
     zooError = `The list of models could not be read (zoo/index.json: ${e.message})`;
     notice("zoo", `${zooError}.`, { bad: true });
   }
-  if (query.folder) {
-    const title = decodeName(query.folder);
-    zoo = [{ name: query.model, folder: query.folder, title, task: "", description: `A folder that the link names: ${query.folder}` }, ...zoo];
-  }
-  const known = zoo.find((m) => m.name === query.model);
-  if (query.model && !known && !zooError) notice("model", `The link asks for model ${query.model}, which is not in the zoo.`);
-  if (known?.task && !query.task) setTask(known.task);
-  fillModels(query.model ?? "st-constructed");
+  const { model } = store.all();
+  findModel(model);
+  const known = zoo.find((m) => m.name === model);
+  if (model && !known && !zooError) notice("model", `The link asks for model ${model}, which is not in the zoo.`);
+  if (known?.task && !opened.values.task) setTask(known.task);
+  fillModels(model || "st-constructed");
 }
 
+// findModel adds a folder that a link or a lesson names to the list of models.
+function findModel(name) {
+  const folder = name?.includes("/") && !zoo.some((m) => m.name === name) ? folderOf(name, document.baseURI) : undefined;
+  if (folder) zoo = [{ name, folder, title: decodeName(folder), task: "", description: `A folder that the link names: ${folder}` }, ...zoo];
+}
+
+// ---- the address
+
+// asked says that the link wants more than a word of the recorded picture.
+const asked = Object.keys(opened.values).some((k) => !["t", "theme", "device", "embed", "panel", "layer", "head", "projector"].includes(k));
+if (opened.dropped.length) notice("link", `Left out of the link: ${opened.dropped.join("; ")}.`);
+
+const showHead = () => link.request("view", { layer: store.get("layer"), head: store.get("head") }).catch(() => {});
+store.on((keys) => {
+  if (keys.has("theme")) applyTheme();
+  if ((keys.has("layer") || keys.has("head")) && page.phase === "live") showHead();
+});
+addEventListener("popstate", async () => {
+  const { values, dropped } = await readAddress(location);
+  const { device, embed } = store.all();
+  await keeper.quietly(() => open({ ...defaults, ...values, device, embed }));
+  if (dropped.length) notice("link", `Left out of the link: ${dropped.join("; ")}.`);
+});
+$("copy-link").addEventListener("click", async () => {
+  const address = new URL(await writeAddress(location, { ...store.all(), embed: false }), location.href).href;
+  try {
+    await navigator.clipboard.writeText(address);
+    notice("copied", "The link to this view is copied.");
+    setTimeout(() => notice("copied", ""), 4000);
+  } catch {
+    notice("copied", address);
+    getSelection().selectAllChildren(document.querySelector("#notice-copied > span"));
+  }
+});
+
 applyTheme();
-setTask(query.task ?? "st");
-if (query.n !== undefined) $("n").value = query.n;
-if (query.seed !== undefined) $("seed").value = query.seed;
-if (size() > maxSize(task())) $("n").value = maxSize(task());
+$("n").value = store.get("n");
+$("seed").value = store.get("seed");
+setTask(store.get("task"));
 enable(false);
 if (matchMedia("(max-width: 1019px)").matches) $("setup").open = false;
 matchMedia("(min-width: 1020px)").addEventListener("change", (e) => { if (e.matches) $("setup").open = true; });
@@ -744,6 +833,7 @@ show();
 const zooRead = readZoo();
 const firstRead = readFirst();
 firstRead.finally(startEngine);
+panels.open(store.get("panel"));
 
 // For tests and scripts: see README.md.
 globalThis.shellgamePage = { state, ready, first: firstRead.then(state) };

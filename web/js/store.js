@@ -9,6 +9,7 @@ export const defaults = Object.freeze({
   device: "auto",
   theme: "auto",
   program: null, // text where it was typed, null where task, n and seed say it
+  draft: null, // text in the editor that was not run yet, null where there is none
   t: null, // word shown; null: as the page likes
   panel: "", // id of the open panel
   layer: -1, // position of the layer in the model, and its head; -1: all

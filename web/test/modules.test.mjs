@@ -7,7 +7,6 @@ import { fetchBytes } from "../js/fetch.js";
 import { bytes, number, percent, progress, short } from "../js/format.js";
 import { Link } from "../js/link.js";
 import { Player, engineSource, traceSource } from "../js/player.js";
-import { readQuery, writeQuery } from "../js/query.js";
 import { answerAt, endOf, lines, markStatements, question, readTrace, rowNames, spoken, wordsOf } from "../js/trace.js";
 
 const words = (text) => text.split(" ").map((word) => ({ word }));
@@ -89,7 +88,7 @@ test("the shipped first picture is small and plays", () => {
 
 test("first picture with its page is at most 200 KB", () => {
   let total = 0;
-  for (const f of ["index.html", "style.css", "favicon.svg", "first.json", "js/main.js", "js/fetch.js", "js/format.js", "js/link.js", "js/player.js", "js/query.js", "js/trace.js", "js/views.js", "js/colors.js"]) {
+  for (const f of ["index.html", "style.css", "favicon.svg", "first.json", "js/main.js", "js/fetch.js", "js/format.js", "js/link.js", "js/player.js", "js/address.js", "js/trace.js", "js/views.js", "js/colors.js"]) {
     total += readFileSync(new URL(`../${f}`, import.meta.url)).length;
   }
   assert.ok(total <= 200_000, `${total} bytes`);
@@ -149,23 +148,6 @@ test("page and stage use the same colours", () => {
     assert.ok(page.length >= 5, name);
     assert.deepEqual(page, stops(go, `${name} `, "}\n"), name);
   }
-});
-
-test("links: what makes sense is read, the rest ignored", () => {
-  assert.deepEqual(readQuery("?device=cpu&task=sbr&model=sbr-hybrid-neg&n=128&seed=7"), { device: "cpu", task: "sbr", model: "sbr-hybrid-neg", n: 128, seed: 7 });
-  assert.deepEqual(readQuery("?device=toaster&task=x&model=a%20b&n=0&seed=-1&other=1"), {});
-  for (const [model, folder] of [["models/mine/", "https://here/site/models/mine"], ["./mine", "https://here/site/mine"], ["https://there/a%20b/?x#y", "https://there/a%20b"], ["//there/m", "https://there/m"]]) {
-    assert.deepEqual(readQuery(`?model=${encodeURIComponent(model)}`, "https://here/site/"), { model, folder });
-  }
-  for (const model of ["javascript:/alert(1)", "data:text/html,/", "file:///etc", "https://a:b@there/m", "https://"]) {
-    assert.deepEqual(readQuery(`?model=${encodeURIComponent(model)}`, "https://here/"), {});
-  }
-  assert.deepEqual(readQuery("?task=sbr&n=129"), { task: "sbr" });
-  assert.deepEqual(readQuery("?task=st&n=512"), { task: "st", n: 512 });
-  assert.deepEqual(readQuery("?model=.."), {});
-  assert.deepEqual(readQuery("?stage=no&theme=dark&n=1e3"), { noStage: true, theme: "dark" });
-  assert.equal(writeQuery("?device=cpu&n=4", { n: 8, model: "" , seed: 3 }), "?device=cpu&n=8&seed=3");
-  assert.equal(writeQuery("?device=cpu", { device: null }), "");
 });
 
 // A window and a frame that keep what is posted.
