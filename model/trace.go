@@ -56,6 +56,7 @@ type Step struct {
 	Top    []Candidate `json:"top"`
 	Layers []LayerStep `json:"layers"`
 	Truth  *Truth      `json:"truth,omitempty"`
+	Belief *Belief     `json:"belief,omitempty"` // where it was asked for, at the end of a statement
 }
 
 // Candidate is a possible next token.
@@ -68,7 +69,21 @@ type Candidate struct {
 // Truth is what holds once a token was read.
 type Truth struct {
 	Vars   map[string]int `json:"vars"`
+	Bits   map[string]int `json:"bits,omitempty"`   // the bit that each variable points to
 	Answer string         `json:"answer,omitempty"` // the word that truly comes next, after ==
+}
+
+// Belief is what the model answers when it is asked on the side, by variable.
+type Belief struct {
+	Vars map[string]Opinion `json:"vars"`           // after assert v==
+	Bits map[string]Opinion `json:"bits,omitempty"` // after assert bits[v]==
+}
+
+// Opinion is the likeliest next word, its probability, and whether it is the truth.
+type Opinion struct {
+	Word  string  `json:"word"`
+	P     float32 `json:"p"`
+	Right bool    `json:"right"`
 }
 
 // LayerStep is one layer's part in a step. For a GDN layer q and k are as the delta rule takes

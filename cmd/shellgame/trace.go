@@ -13,6 +13,7 @@ type traceCmd struct {
 	deviceFlag
 	modelFlag
 	State   string `help:"Which steps keep the recurrent state: all, every=N or last." default:"all"`
+	Belief  bool   `help:"Ask the model for every variable at the end of each statement, on the side."`
 	Program string `arg:"" help:"The program; one line will do."`
 }
 
@@ -56,7 +57,7 @@ func (c *traceCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	b, err := playback.New(r, p)
+	b, err := playback.New(r, p, playback.Options{Belief: c.Belief})
 	if err != nil {
 		return err
 	}

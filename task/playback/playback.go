@@ -4,6 +4,7 @@ package playback
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"shellgame/internal/version"
@@ -14,30 +15,53 @@ import (
 // TopK is how many candidates for the next token a step keeps.
 const TopK = 8
 
+// Options say how a program is read. The zero value only reads it.
+type Options struct {
+	Belief bool // ask for every variable at the end of each statement
+}
+
 // Playback is one program in one model.
 type Playback struct {
 	Program *task.Program
 
 	runner  *model.Runner
+	opts    Options
 	session *model.Session
 	steps   []*model.Step
+	ends    map[int]bool   // tokens that end a statement
 	answers map[int]string // by token: the word that truly comes next, after ==
 }
 
-// Runner makes a runner for programs of up to positions tokens.
+// Runner makes a runner for programs of up to positions tokens, and for the questions asked on the
+// side.
 func Runner(m *model.Model, positions int) (*model.Runner, error) {
-	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: 20, Positions: positions, TopK: TopK, Trace: true})
+	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: 20, Positions: positions + askTokens, TopK: TopK, Trace: true})
+}
+
+// Check says whether a program can be read in positions tokens. The error wraps nothing: it is one
+// line for who wrote the program.
+func Check(p *task.Program, positions int) error {
+	if len(p.Stmts()) == 0 {
+		return errors.New("the program is empty: write a statement, such as a,b,c,d,e=range(5)")
+	}
+	if n := len(p.Tokens()); n > positions {
+		return fmt.Errorf("the program is %d words long, at most %d can be read here: take statements out", n-1, positions-1)
+	}
+	return nil
 }
 
 // New starts a program. Nothing is read yet.
-func New(r *model.Runner, p *task.Program) (*Playback, error) {
-	if n := len(p.Tokens()); n > r.Opts.Positions {
-		return nil, fmt.Errorf("playback: the program has %d tokens, there is room for %d", n, r.Opts.Positions)
+func New(r *model.Runner, p *task.Program, o Options) (*Playback, error) {
+	if err := Check(p, r.Opts.Positions-askTokens); err != nil {
+		return nil, err
 	}
 	if n := r.Model.Config.N; n < task.NumWords {
 		return nil, fmt.Errorf("playback: %s has a vocabulary of %d: programs need the zoo's %d words", r.Model.Name, n, task.NumWords)
 	}
-	b := &Playback{Program: p, runner: r, session: r.NewSession(), answers: map[int]string{}}
+	b := &Playback{Program: p, runner: r, opts: o, session: r.NewSession(), ends: map[int]bool{}, answers: map[int]string{}}
+	for _, s := range p.Stmts() {
+		b.ends[s.Last] = !s.Open
+	}
 	for _, q := range p.Queries() {
 		b.answers[q.Pos] = task.Word(q.AnswerID())
 	}
@@ -66,7 +90,12 @@ func (b *Playback) Step(ctx context.Context) (*model.Step, error) {
 		s.Top[i].Word = task.Word(int32(s.Top[i].ID))
 	}
 	s.Truth = b.truth(t)
-	b.steps = append(b.steps, s)
+	b.steps = append(b.steps, s) // the session has moved on, whatever comes of the questions
+	if b.opts.Belief && b.ends[t] {
+		if s.Belief, err = b.ask(ctx, b.Program.At(t)); err != nil {
+			return nil, err
+		}
+	}
 	return s, nil
 }
 
@@ -74,8 +103,15 @@ func (b *Playback) truth(t int) *model.Truth {
 	tr := &model.Truth{Vars: map[string]int{}, Answer: b.answers[t]}
 	state := b.Program.At(t)
 	for v, x := range state.Vars {
+		name := task.Var(v).String()
 		if x >= 0 {
-			tr.Vars[task.Var(v).String()] = int(x)
+			tr.Vars[name] = int(x)
+		}
+		if bit, ok := state.Bit(task.Var(v)); ok {
+			if tr.Bits == nil {
+				tr.Bits = map[string]int{}
+			}
+			tr.Bits[name] = bit
 		}
 	}
 	return tr

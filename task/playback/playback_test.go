@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,6 +28,17 @@ func open(t *testing.T, d webgpu.Device, dir string) *model.Model {
 
 func start(t *testing.T, m *model.Model, src string) (*playback.Playback, *model.Runner) {
 	t.Helper()
+	return prepare(t, m, src, playback.Options{})
+}
+
+func begin(t *testing.T, m *model.Model, src string, o playback.Options) *playback.Playback {
+	t.Helper()
+	b, _ := prepare(t, m, src, o)
+	return b
+}
+
+func prepare(t *testing.T, m *model.Model, src string, o playback.Options) (*playback.Playback, *model.Runner) {
+	t.Helper()
 	p, err := task.Parse(src)
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +48,7 @@ func start(t *testing.T, m *model.Model, src string) (*playback.Playback, *model
 		t.Fatal(err)
 	}
 	t.Cleanup(r.Release)
-	b, err := playback.New(r, p)
+	b, err := playback.New(r, p, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +152,7 @@ func TestRelease(t *testing.T) {
 		readAll(t, b)
 		b.Release()
 		var err error
-		if b, err = playback.New(r, b.Program); err != nil {
+		if b, err = playback.New(r, b.Program, playback.Options{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -152,7 +164,7 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := playback.New(r, long); err == nil {
+	if _, err := playback.New(r, long, playback.Options{}); err == nil {
 		t.Error("a program longer than the runner's room was taken")
 	}
 	other, err := playback.Runner(open(t, webgpu.NewCPU(), "testdata/golden/olmo-hybrid"), 64)
@@ -160,7 +172,149 @@ func TestNewRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer other.Release()
-	if _, err := playback.New(other, long); err == nil {
+	if _, err := playback.New(other, long, playback.Options{}); err == nil {
 		t.Error("a model of fewer words was taken")
+	}
+}
+
+// What the constructed models answer on the side is the truth at the end of every statement, on
+// every device.
+func TestBelief(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		for dir, src := range map[string]string{
+			"web/zoo/st-constructed":  "a,b,c,d,e=range(5) assert b==1 a,c=c,a b,c=c,b assert b==0 d,e=e,d assert c==",
+			"web/zoo/sbr-constructed": "bits=[0,1,1,0,1] a,b,c,d,e=4,3,1,0,2 a,b=b,a c,d=d,c assert bits[a]==",
+		} {
+			b := begin(t, open(t, d, dir), src, playback.Options{Belief: true})
+			readAll(t, b)
+			ends := 0
+			for _, s := range b.Program.Stmts() {
+				step, truth := b.Steps()[s.Last], b.Program.At(s.Last)
+				if s.Open || truth.Vars[0] < 0 {
+					if step.Belief != nil {
+						t.Errorf("%s: a belief at token %d, where nothing is defined or the program breaks off", dir, s.Last)
+					}
+					continue
+				}
+				ends++
+				for v, x := range truth.Vars {
+					name := task.Var(v).String()
+					want := model.Opinion{Word: task.Word(task.NumberID(int(x))), Right: true}
+					if got := step.Belief.Vars[name]; got.Word != want.Word || !got.Right || !(got.P > 0.9) {
+						t.Errorf("%s: token %d: the model believes that %s is %+v, want %s", dir, s.Last, name, got, want.Word)
+					}
+					bit, ok := truth.Bit(task.Var(v))
+					got, asked := step.Belief.Bits[name]
+					if ok != asked || ok && (got.Word != task.Word(task.NumberID(bit)) || !got.Right || !(got.P > 0.9)) {
+						t.Errorf("%s: token %d: the model believes that bits[%s] is %+v, want %d", dir, s.Last, name, got, bit)
+					}
+				}
+			}
+			for i, s := range b.Steps() {
+				if s.Belief != nil {
+					ends--
+				}
+				truth := b.Program.At(i)
+				for v := range task.Var(task.NumVars) {
+					bit, ok := truth.Bit(v)
+					if got, has := s.Truth.Bits[v.String()]; has != ok || got != bit {
+						t.Errorf("%s: step %d: the truth of bits[%s] is %d, %v, want %d, %v", dir, i, v, got, has, bit, ok)
+					}
+				}
+			}
+			if ends != 0 {
+				t.Errorf("%s: %d ends of statements without a belief, or beliefs elsewhere", dir, ends)
+			}
+		}
+	})
+}
+
+// A wrong answer is not called right: a trained recall model never learnt to swap.
+func TestBeliefCanBeWrong(t *testing.T) {
+	b := begin(t, open(t, webgpu.NewCPU(), "web/zoo/recall-hybrid-neg"), "a,b,c,d,e=range(5) a,c=c,a b,c=c,b", playback.Options{Belief: true})
+	readAll(t, b)
+	wrong := 0
+	for i, s := range b.Steps() {
+		if s.Belief == nil {
+			continue
+		}
+		for v, o := range s.Belief.Vars {
+			right := o.Word == strconv.Itoa(s.Truth.Vars[v])
+			if o.Right != right {
+				t.Errorf("step %d: %s: %q is called %v beside the truth %d", i, v, o.Word, o.Right, s.Truth.Vars[v])
+			}
+			if !right {
+				wrong++
+			}
+		}
+	}
+	if wrong == 0 {
+		t.Error("no wrong belief, so nothing was tested")
+	}
+}
+
+// Asking on the side changes nothing of the run.
+func TestBeliefLeavesTheRunAlone(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := open(t, d, "web/zoo/sbr-hybrid-neg")
+		const src = "bits=[0,1,1,0] a,b,c,d,e=3,0,2,1,3 a,c=c,a assert a==2 b,d=d,b assert bits[a]=="
+		var traces []string
+		for _, belief := range []bool{false, true} {
+			b := begin(t, m, src, playback.Options{Belief: belief})
+			readAll(t, b)
+			asked := 0
+			for _, s := range b.Steps() {
+				if s.Belief != nil {
+					asked++
+				}
+				s.Belief = nil
+			}
+			if (asked > 0) != belief {
+				t.Fatalf("belief %v: %d steps hold one", belief, asked)
+			}
+			var out bytes.Buffer
+			if err := b.Trace(nil).Write(&out); err != nil {
+				t.Fatal(err)
+			}
+			traces = append(traces, out.String())
+		}
+		if traces[0] != traces[1] {
+			t.Error("the run with questions on the side is another one")
+		}
+	})
+}
+
+func BenchmarkStep(b *testing.B) {
+	p := task.Generate(task.StateBasedRecall, 8, 1, 0)
+	for _, belief := range []bool{false, true} {
+		b.Run("belief="+strconv.FormatBool(belief), func(b *testing.B) {
+			gputest.Benchmark(b, func(b *testing.B, d webgpu.Device) {
+				m, err := model.Open(context.Background(), d, "sbr-hybrid-neg", safetensors.Dir("../../web/zoo/sbr-hybrid-neg"), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer m.Release()
+				r, err := playback.Runner(m, len(p.Tokens()))
+				if err != nil {
+					b.Fatal(err)
+				}
+				defer r.Release()
+				steps := 0
+				for b.Loop() {
+					run, err := playback.New(r, p, playback.Options{Belief: belief})
+					if err != nil {
+						b.Fatal(err)
+					}
+					for !run.Done() {
+						if _, err := run.Step(context.Background()); err != nil {
+							b.Fatal(err)
+						}
+						steps++
+					}
+					run.Release()
+				}
+				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(steps)/1000, "ms/token")
+			})
+		})
 	}
 }

@@ -330,7 +330,7 @@ func (e *Engine) start(src string, r *Reply) error {
 	if err != nil {
 		return err
 	}
-	play, err := playback.New(e.runner, p)
+	play, err := playback.New(e.runner, p, playback.Options{})
 	if err != nil {
 		return err
 	}
@@ -388,7 +388,7 @@ func (e *Engine) next(ctx context.Context) error {
 	if err := e.load(ctx, loaded, &r); err != nil {
 		return err
 	}
-	play, err := playback.New(e.runner, p)
+	play, err := playback.New(e.runner, p, playback.Options{})
 	if err != nil {
 		return err
 	}
