@@ -119,9 +119,9 @@ func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 	}
 	k := shaders.MatMul
 	switch {
-	case c.f.step && c.r.software:
+	case c.f.few && c.r.software:
 		k = shaders.MatVecRow
-	case c.f.step:
+	case c.f.few:
 		k = shaders.MatVec
 	}
 	c.op(name, k, shaders.C{"W_KIND": w.kind}, p, c.buf(x), w.buf, c.buf(y))
@@ -202,7 +202,7 @@ func (c *recorder) deltaRule(qkv, gates, state string) {
 		return
 	}
 	kernel := shaders.GDNStep
-	if c.f.step && c.r.software {
+	if c.f.few && c.r.software {
 		kernel = shaders.GDNColumn
 	}
 	c.op("gdn.step", kernel, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
@@ -219,7 +219,7 @@ func (c *recorder) attention(i int, l config.Layer, qk string) {
 	consts := shaders.C{"HD": uint32(cfg.HeadDim)}
 	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
 	kernel := shaders.Attention
-	if c.f.step {
+	if c.f.few {
 		kernel = shaders.AttentionDecode
 	}
 	c.op("attn.softmax", kernel, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))

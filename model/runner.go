@@ -50,6 +50,7 @@ type Runner struct {
 // form is which recording a play uses.
 type form struct {
 	step  bool // one token of one session
+	few   bool // so few tokens that the kernels of a step are the faster ones
 	chunk bool // chunked delta rule rather than the token loop
 	trace traceKind
 	all   bool // logits are read back, not only the top
@@ -301,6 +302,10 @@ func (r *Runner) play(ctx context.Context, inputs []Input, logits bool, trace tr
 	return nil, err
 }
 
+// fewTokens is up to how many tokens a play takes the kernels of a step: a word each to ask for
+// five values and five bits. Most of a tile of [shaders.MatMul] would be idle.
+const fewTokens = 10
+
 // form chooses the recording for a play.
 func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 	tokens, longest := 0, 0
@@ -309,7 +314,7 @@ func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 		longest = max(longest, len(in.IDs))
 	}
 	c := r.Model.Config
-	return form{step: tokens == 1, chunk: longest >= shaders.ChunkFrom && shaders.GDNChunkOK(c.K, c.V), trace: trace, all: logits}
+	return form{step: tokens == 1, few: tokens <= fewTokens, chunk: tokens > fewTokens && longest >= shaders.ChunkFrom && shaders.GDNChunkOK(c.K, c.V), trace: trace, all: logits}
 }
 
 func (o *Output) bytes(name string) []byte {
@@ -334,7 +339,7 @@ func (r *Runner) program(ctx context.Context, f form) (*program, error) {
 // Dispatches lists the operations of a recording by name, for tests and the inspector.
 func (r *Runner) Dispatches(step bool) []string {
 	var names []string
-	for _, op := range r.record(form{step: step, chunk: !step && shaders.GDNChunkOK(r.Model.Config.K, r.Model.Config.V)}).rec.Ops {
+	for _, op := range r.record(form{step: step, few: step, chunk: !step && shaders.GDNChunkOK(r.Model.Config.K, r.Model.Config.V)}).rec.Ops {
 		names = append(names, op.Name+" "+op.Kernel.Name)
 	}
 	return names

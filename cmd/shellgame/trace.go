@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -41,6 +42,9 @@ func (c *traceCmd) Run(a *app) error {
 	if err != nil {
 		return fmt.Errorf("program: %w", err)
 	}
+	if err := playback.Check(p, math.MaxInt); err != nil {
+		return err
+	}
 	keep, err := c.keep(len(p.Tokens()))
 	if err != nil {
 		return err
@@ -53,7 +57,7 @@ func (c *traceCmd) Run(a *app) error {
 		return err
 	}
 	defer dev.Close()
-	r, err := playback.Runner(m, len(p.Tokens()))
+	r, err := playback.Runner(m, len(p.Tokens()), c.Belief)
 	if err != nil {
 		return err
 	}
@@ -63,6 +67,9 @@ func (c *traceCmd) Run(a *app) error {
 	}
 	for !b.Done() {
 		if _, err := b.Step(a.ctx); err != nil {
+			return err
+		}
+		if _, err := b.Ask(a.ctx); err != nil {
 			return err
 		}
 	}

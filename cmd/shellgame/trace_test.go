@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -245,7 +246,7 @@ func TestTraceKeys(t *testing.T) {
 	}
 	vars := `{"a","b","c","d","e"}`
 	want := `{"version","generator","model":{"name","type","params","layers":[` + shape("gdn") + `,` + shape("attention") + `]},"device","adapter","program","source","steps":[` +
-		step(`{"vars":{}}`) + `,` + step(`{"vars":`+vars+`}`) + `,` + step(`{"vars":`+vars+`,"answer"}`) + `]}`
+		step(`{"vars":{}}`) + `,` + step(`{"vars":`+vars+`,"bits":`+vars+`}`) + `,` + step(`{"vars":`+vars+`,"bits":`+vars+`,"answer"}`) + `]}`
 	if got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
@@ -296,4 +297,25 @@ func orderOf(d *json.Decoder) (string, error) {
 		return "[" + strings.Join(parts, ",") + "]", err
 	}
 	return "", nil
+}
+
+// --belief adds what the model answers on the side, and changes nothing else.
+func TestTraceBelief(t *testing.T) {
+	args := []string{"--model", filepath.Join(zoo, "sbr-constructed"), traceProgram}
+	_, plain := trace(t, args...)
+	_, with := trace(t, append(args, "--belief")...)
+	beliefs := regexp.MustCompile(`,"belief":\{"vars":\{(?:"[a-e]":\{[^}]*\},?)*\},"bits":\{(?:"[a-e]":\{[^}]*\},?)*\}\}`)
+	if n := len(beliefs.FindAllString(with, -1)); n != 3 {
+		t.Errorf("%d beliefs, want 3: after the pointers and each swap", n)
+	}
+	if beliefs.ReplaceAllString(with, "") != plain {
+		t.Error("without its beliefs the trace is not the one made without them")
+	}
+	if strings.Contains(with, `"right":false`) || !strings.Contains(with, `"a":{"word":"1","p":`) {
+		t.Error("the constructed model's belief is not the truth")
+	}
+	code, _, err := command("trace", "--device", "cpu", "--model", filepath.Join(zoo, "st-constructed"), "  ")
+	if code != exitFailed || !strings.Contains(err, "the program is empty") {
+		t.Errorf("an empty program: exit %d: %s", code, err)
+	}
 }

@@ -17,7 +17,7 @@ const TopK = 8
 
 // Options say how a program is read. The zero value only reads it.
 type Options struct {
-	Belief bool // ask for every variable at the end of each statement
+	Belief bool // have every end of a statement wait for [Playback.Ask]
 }
 
 // Playback is one program in one model.
@@ -28,14 +28,22 @@ type Playback struct {
 	opts    Options
 	session *model.Session
 	steps   []*model.Step
+	pending []pending
 	ends    map[int]bool   // tokens that end a statement
 	answers map[int]string // by token: the word that truly comes next, after ==
 }
 
-// Runner makes a runner for programs of up to positions tokens, and for the questions asked on the
-// side.
-func Runner(m *model.Model, positions int) (*model.Runner, error) {
-	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: 20, Positions: positions + askTokens, TopK: TopK, Trace: true})
+// ownSlots are the state slots of a playback without questions: its session's, and one to spare.
+const ownSlots = 2
+
+// Runner makes a runner for programs of up to positions tokens and, where the belief is wanted, for
+// the questions asked on the side. One playback at a time uses it.
+func Runner(m *model.Model, positions int, belief bool) (*model.Runner, error) {
+	slots := ownSlots
+	if belief {
+		slots += askSlots + room(m.Config)
+	}
+	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: slots, Positions: positions + askTokens, TopK: TopK, Trace: true})
 }
 
 // Check says whether a program can be read in positions tokens. The error wraps nothing: it is one
@@ -55,6 +63,9 @@ func New(r *model.Runner, p *task.Program, o Options) (*Playback, error) {
 	if err := Check(p, r.Opts.Positions-askTokens); err != nil {
 		return nil, err
 	}
+	if o.Belief && r.Opts.Slots <= ownSlots+askSlots {
+		return nil, errors.New("playback: the runner was made without room for the belief")
+	}
 	if n := r.Model.Config.N; n < task.NumWords {
 		return nil, fmt.Errorf("playback: %s has a vocabulary of %d: programs need the zoo's %d words", r.Model.Name, n, task.NumWords)
 	}
@@ -68,7 +79,7 @@ func New(r *model.Runner, p *task.Program, o Options) (*Playback, error) {
 	return b, nil
 }
 
-// Steps returns the steps read so far. They do not change.
+// Steps returns the steps read so far. They do not change, but for a belief that [Playback.Ask] adds.
 func (b *Playback) Steps() []*model.Step { return b.steps }
 
 // Done reports whether the whole program has been read.
@@ -90,11 +101,14 @@ func (b *Playback) Step(ctx context.Context) (*model.Step, error) {
 		s.Top[i].Word = task.Word(int32(s.Top[i].ID))
 	}
 	s.Truth = b.truth(t)
-	b.steps = append(b.steps, s) // the session has moved on, whatever comes of the questions
-	if b.opts.Belief && b.ends[t] {
-		if s.Belief, err = b.ask(ctx, b.Program.At(t)); err != nil {
-			return nil, err
+	b.steps = append(b.steps, s)
+	if b.opts.Belief && b.ends[t] && len(questions(b.Program.At(t))) > 0 {
+		if len(b.pending) == b.runner.Opts.Slots-ownSlots-askSlots {
+			if _, err := b.Ask(ctx); err != nil {
+				return nil, err
+			}
 		}
+		b.pending = append(b.pending, pending{t, b.session.Fork()})
 	}
 	return s, nil
 }
@@ -137,4 +151,10 @@ func (b *Playback) Trace(keep func(t int) bool) *model.Trace {
 }
 
 // Release gives back what the playback holds of its runner.
-func (b *Playback) Release() { b.session.Release() }
+func (b *Playback) Release() {
+	b.session.Release()
+	for _, p := range b.pending {
+		p.session.Release()
+	}
+	b.pending = nil
+}

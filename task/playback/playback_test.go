@@ -3,6 +3,7 @@ package playback_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func prepare(t *testing.T, m *model.Model, src string, o playback.Options) (*pla
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := playback.Runner(m, len(p.Tokens()))
+	r, err := playback.Runner(m, len(p.Tokens()), o.Belief)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,6 +60,11 @@ func readAll(t *testing.T, b *playback.Playback) {
 	t.Helper()
 	for !b.Done() {
 		if _, err := b.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for b.Pending() > 0 {
+		if _, err := b.Ask(context.Background()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,14 +151,50 @@ func TestTraceKeepsItsSteps(t *testing.T) {
 	}
 }
 
+// More ends of statements than there is room for are asked on the way.
+func TestBeliefOfALongProgram(t *testing.T) {
+	src := "a,b,c,d,e=range(5)" + strings.Repeat(" a,c=c,a", 200)
+	b := begin(t, open(t, webgpu.NewCPU(), "web/zoo/st-constructed"), src, playback.Options{Belief: true})
+	for !b.Done() {
+		if _, err := b.Step(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b.Pending() == 0 || b.Pending() >= 200 {
+		t.Errorf("%d of 201 ends wait, want some", b.Pending())
+	}
+	readAll(t, b)
+	for i, s := range b.Steps()[1:] {
+		if s.Belief == nil {
+			t.Fatalf("step %d of %d has no belief", i+1, len(b.Steps()))
+		}
+		for v, o := range s.Belief.Vars {
+			if !o.Right {
+				t.Errorf("step %d: %s is believed to be %s", i+1, v, o.Word)
+			}
+		}
+	}
+	if s, err := b.Ask(context.Background()); s != nil || err != nil {
+		t.Errorf("nothing waits: got %v, %v", s, err)
+	}
+}
+
 // A released playback leaves the runner as it was, for as many as come.
 func TestRelease(t *testing.T) {
-	b, r := start(t, open(t, webgpu.NewCPU(), "web/zoo/sbr-constructed"), "bits=[0,1] a=1 assert bits[a]==")
-	for range 50 {
-		readAll(t, b)
+	o := playback.Options{Belief: true}
+	b, r := prepare(t, open(t, webgpu.NewCPU(), "web/zoo/sbr-constructed"), "bits=[0,1] a=1 b=0 assert a==1 assert bits[a]==", o)
+	for i := range 150 {
+		if i%2 == 0 {
+			readAll(t, b)
+		}
+		for !b.Done() {
+			if _, err := b.Step(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+		}
 		b.Release()
 		var err error
-		if b, err = playback.New(r, b.Program, playback.Options{}); err != nil {
+		if b, err = playback.New(r, b.Program, o); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -167,13 +209,23 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := playback.New(r, long, playback.Options{}); err == nil {
 		t.Error("a program longer than the runner's room was taken")
 	}
-	other, err := playback.Runner(open(t, webgpu.NewCPU(), "testdata/golden/olmo-hybrid"), 64)
+	other, err := playback.Runner(open(t, webgpu.NewCPU(), "testdata/golden/olmo-hybrid"), 64, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Release()
 	if _, err := playback.New(other, long, playback.Options{}); err == nil {
 		t.Error("a model of fewer words was taken")
+	}
+	if _, err := playback.New(r, b.Program, playback.Options{Belief: true}); err == nil {
+		t.Error("a runner without room for the belief was taken")
+	}
+	empty, err := task.Parse(" # nothing\n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := playback.New(r, empty, playback.Options{}); err == nil || !strings.Contains(err.Error(), "the program is empty") {
+		t.Errorf("an empty program: got %v", err)
 	}
 }
 
@@ -286,15 +338,16 @@ func TestBeliefLeavesTheRunAlone(t *testing.T) {
 
 func BenchmarkStep(b *testing.B) {
 	p := task.Generate(task.StateBasedRecall, 8, 1, 0)
-	for _, belief := range []bool{false, true} {
-		b.Run("belief="+strconv.FormatBool(belief), func(b *testing.B) {
-			gputest.Benchmark(b, func(b *testing.B, d webgpu.Device) {
-				m, err := model.Open(context.Background(), d, "sbr-hybrid-neg", safetensors.Dir("../../web/zoo/sbr-hybrid-neg"), nil)
+	devices := map[string]func() webgpu.Device{"cpu": func() webgpu.Device { return webgpu.NewCPU() }, "gpu": func() webgpu.Device { return gputest.GPU(b) }}
+	for name, dev := range devices {
+		for _, belief := range []bool{false, true} {
+			b.Run(fmt.Sprintf("%s/belief=%v", name, belief), func(b *testing.B) {
+				m, err := model.Open(context.Background(), dev(), "sbr-hybrid-neg", safetensors.Dir("../../web/zoo/sbr-hybrid-neg"), nil)
 				if err != nil {
 					b.Fatal(err)
 				}
 				defer m.Release()
-				r, err := playback.Runner(m, len(p.Tokens()))
+				r, err := playback.Runner(m, len(p.Tokens()), belief)
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -310,11 +363,14 @@ func BenchmarkStep(b *testing.B) {
 							b.Fatal(err)
 						}
 						steps++
+						if _, err := run.Ask(context.Background()); err != nil {
+							b.Fatal(err)
+						}
 					}
 					run.Release()
 				}
-				b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(steps)/1000, "ms/token")
+				b.ReportMetric(b.Elapsed().Seconds()*1000/float64(steps), "ms/token")
 			})
-		})
+		}
 	}
 }

@@ -306,7 +306,7 @@ func (e *Engine) fetch(ctx context.Context, q request) (*model.Model, *model.Run
 	if m.Config.MaxPos > 0 {
 		positions = min(positions, m.Config.MaxPos)
 	}
-	runner, err := playback.Runner(m, positions)
+	runner, err := playback.Runner(m, positions, false)
 	if err != nil {
 		m.Release()
 		return nil, nil, err
