@@ -2,12 +2,13 @@ package shaders
 
 import "math"
 
-// gatedNorm sets o [T, H, V] to o / sqrt(mean(o²) + eps) · weight [V] · silu(gate).
-func gatedNorm(p GatedNormParams, tokens int, gate, weight, o []float32) {
+// gatedNorm sets y [T, H, V] to o / sqrt(mean(o²) + eps) · weight [V] · silu(gate), the last factor 1
+// with NoGate.
+func gatedNorm(p GatedNormParams, tokens int, gate, weight, o, y []float32) {
 	v := int(p.V)
 	for t := 0; t < tokens; t++ {
 		for h := 0; h < int(p.H); h++ {
-			row := o[(t*int(p.H)+h)*v:][:v]
+			row, out := o[(t*int(p.H)+h)*v:][:v], y[(t*int(p.H)+h)*v:][:v]
 			g := gate[t*int(p.GateStride)+int(p.GateCol)+h*v:][:v]
 			sum := 0.0
 			for _, e := range row {
@@ -15,7 +16,11 @@ func gatedNorm(p GatedNormParams, tokens int, gate, weight, o []float32) {
 			}
 			scale := 1 / math.Sqrt(sum/float64(v)+float64(p.Eps))
 			for j := range row {
-				row[j] = float32(float64(row[j]) * scale * float64(weight[j]) * silu(float64(g[j])))
+				factor := silu(float64(g[j]))
+				if p.NoGate != 0 {
+					factor = 1
+				}
+				out[j] = float32(float64(row[j]) * scale * float64(weight[j]) * factor)
 			}
 		}
 	}

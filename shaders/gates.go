@@ -7,11 +7,14 @@ type GatesParams struct {
 	ACol      uint32  // first column of the decay's projection
 	BCol      uint32  // first column of beta's projection
 	BetaScale float32 // 2 with negative eigenvalues, 1 without
-	_, _, _   uint32
+	BetaMax   float32 // beta is at most this; 0 is no limit
+	NoDecay   uint32  // 1 sets the log decay to 0
+	_         uint32
 }
 
 // Gates forms the delta rule's gates: the log decay g = -exp(A_log)·softplus(a + dt_bias), clamped
-// at -88, and beta = scale·sigmoid(b) (OlmoHybridGatedDeltaNet; arXiv 2412.06464).
+// at -88, and beta = scale·sigmoid(b) (OlmoHybridGatedDeltaNet; arXiv 2412.06464). A limit on beta
+// and a decay of 1 are switches of the playground.
 var Gates = register(&Kernel{
 	Name:     "gates",
 	Doc:      "log decay and beta of the delta rule",

@@ -4,9 +4,9 @@ struct Params { // keep in step with GatesParams
     a_col: u32,
     b_col: u32,
     beta_scale: f32,
+    beta_max: f32,
+    no_decay: u32,
     pad0: u32,
-    pad1: u32,
-    pad2: u32,
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<f32>; // [T, x_stride], columns a_col and b_col on
@@ -39,6 +39,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let z = x[t * p.x_stride + p.a_col + h] + dt_bias[h];
     // One exponential: exp(a_log) alone may overflow where softplus(z) is tiny.
     let rate = min(a_log[h] + log_softplus(z), 5.0);
-    gates[t * 2u * p.h + h] = max(-exp(rate), -88.0);
-    gates[t * 2u * p.h + p.h + h] = p.beta_scale * sigmoid(x[t * p.x_stride + p.b_col + h]);
+    gates[t * 2u * p.h + h] = select(max(-exp(rate), -88.0), 0.0, p.no_decay != 0u);
+    let beta = p.beta_scale * sigmoid(x[t * p.x_stride + p.b_col + h]);
+    gates[t * 2u * p.h + p.h + h] = select(beta, min(beta, p.beta_max), p.beta_max > 0.0);
 }

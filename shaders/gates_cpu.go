@@ -6,7 +6,7 @@ import "math"
 const MinLogDecay = -88
 
 // gates sets gates [T, 2H] to the log decay -exp(A_log)·softplus(a + dt_bias) and to
-// beta = scale·sigmoid(b) of each head.
+// beta = scale·sigmoid(b) of each head, with NoDecay and BetaMax to 0 and to at most that.
 func gates(p GatesParams, tokens int, x, aLog, dtBias, gates []float32) {
 	h := int(p.H)
 	for t := 0; t < tokens; t++ {
@@ -14,8 +14,15 @@ func gates(p GatesParams, tokens int, x, aLog, dtBias, gates []float32) {
 		for i := 0; i < h; i++ {
 			z := float64(row[int(p.ACol)+i]) + float64(dtBias[i])
 			g := -math.Exp(float64(aLog[i]) + logSoftplus(z))
+			if p.NoDecay != 0 {
+				g = 0
+			}
+			beta := float64(p.BetaScale) * sigmoid(float64(row[int(p.BCol)+i]))
+			if p.BetaMax > 0 {
+				beta = math.Min(beta, float64(p.BetaMax))
+			}
 			gates[t*2*h+i] = float32(math.Max(g, MinLogDecay))
-			gates[t*2*h+h+i] = float32(float64(p.BetaScale) * sigmoid(float64(row[int(p.BCol)+i])))
+			gates[t*2*h+h+i] = float32(beta)
 		}
 	}
 }

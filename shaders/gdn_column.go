@@ -9,8 +9,8 @@ var GDNColumn = register(&Kernel{
 	Doc:      "gated delta rule, token by token, without barriers",
 	Params:   GDNParams{},
 	Slots:    []Slot{{"qkv", Read}, {"gates", Read}, {"seqs", Read}, {"state", ReadWrite}, {"o", Write}},
-	Includes: []string{"seq"},
-	Variants: gdnShapes,
+	Includes: []string{"seq", "stored"},
+	Variants: gdnStored(),
 	Grid: func(a *Args) [3]uint32 {
 		return fold(a.Step.Seqs * params[GDNParams](a).HV * ceilDiv(a.C["V"], a.C["WG"]))
 	},

@@ -14,6 +14,7 @@ struct Params { // keep in step with GDNParams
 const K: u32 = 32u;
 const V: u32 = 64u;
 const WG: u32 = 16u;
+const STORE: u32 = 0u; // what the state is rounded to after each token, as W_KIND
 
 // A workgroup owns WG columns of one sequence's state of one value head, an invocation one of them:
 // the delta rule never mixes columns.
@@ -59,7 +60,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
         let u = beta * (qkv[row + 2u * p.hk * K + h * V + c] - alpha * sk);
         for (var d: u32 = 0u; d < K; d = d + 1u) {
-            state[after + d * V] = alpha * state[after + d * V] + u * qkv[k + d];
+            state[after + d * V] = stored(alpha * state[after + d * V] + u * qkv[k + d]);
         }
         // Sᵀq after the update.
         o[(t * p.hv + h) * V + c] = alpha * sq + qk * u;

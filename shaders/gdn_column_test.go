@@ -11,7 +11,7 @@ import (
 
 // runColumn plays the form without barriers on d.
 func (c *deltaCase) runColumn(t testing.TB, d webgpu.Device) (o, state []float32) {
-	out := gputest.Run(t, d, shaders.GDNColumn, c.consts(), c.p, c.step(),
+	out := gputest.Run(t, d, shaders.GDNColumn, c.rounded(), c.p, c.step(),
 		gputest.F32(c.qkv), gputest.F32(c.gates), gputest.Seqs(c.seqs...), c.state, c.out())
 	return gputest.Floats(out[4]), gputest.Floats(out[3])
 }

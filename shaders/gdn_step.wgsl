@@ -19,6 +19,7 @@ const WG: u32 = COLS * SLICES;
 const ROWS: u32 = (K + SLICES * 4u - 1u) / (SLICES * 4u); // vec4 of a slice
 const K4: u32 = SLICES * ROWS; // vec4 of a key, zeros beyond K
 const BLOCK: u32 = 4u; // tokens staged at a time
+const STORE: u32 = 0u; // what the state is rounded to after each token, as W_KIND
 
 var<workgroup> sh_q: array<vec4<f32>, BLOCK * K4>;
 var<workgroup> sh_k: array<vec4<f32>, BLOCK * K4>;
@@ -110,6 +111,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             let u = sh_gate[t].y * (sh_v[t * COLS + c] - alpha * sum.x);
             for (var r: u32 = 0u; r < ROWS; r = r + 1u) {
                 s[r] = alpha * s[r] + u * sh_k[t * K4 + slice * ROWS + r];
+                if (STORE != 0u) {
+                    s[r] = vec4<f32>(stored(s[r].x), stored(s[r].y), stored(s[r].z), stored(s[r].w));
+                }
             }
             if (live && slice == 0u) {
                 o[((seq.start + t0 + t) * p.hv + h) * V + v0 + c] = alpha * sum.y + sum.z * u;

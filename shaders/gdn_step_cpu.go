@@ -1,10 +1,14 @@
 package shaders
 
-import "math"
+import (
+	"math"
+
+	"github.com/x448/float16"
+)
 
 // gdnStep runs the gated delta rule over each sequence: state [slots, HV, K, V] from SlotIn to
-// SlotOut, o [T, HV, V] the read of every token.
-func gdnStep(p GDNParams, K, V int, qkv, gates []float32, seqs []Seq, state, o []float32, tick func()) {
+// SlotOut, rounded to store after every token, o [T, HV, V] the read of every token.
+func gdnStep(p GDNParams, K, V int, store uint32, qkv, gates []float32, seqs []Seq, state, o []float32, tick func()) {
 	hv := int(p.HV)
 	for _, s := range seqs {
 		size := hv * K * V
@@ -20,7 +24,24 @@ func gdnStep(p GDNParams, K, V int, qkv, gates []float32, seqs []Seq, state, o [
 				g, beta := gates[t*2*hv+h], gates[t*2*hv+hv+h]
 				deltaRule(S[h*K*V:][:K*V], q, k, v, g, beta, o[(t*hv+h)*V:][:V])
 			}
+			round(S, store)
 			tick()
+		}
+	}
+}
+
+// round rounds S to the nearest numbers of a type, ties to even. What is too large becomes infinite.
+func round(S []float32, store uint32) {
+	switch store {
+	case F16:
+		for i, s := range S {
+			S[i] = float16.Fromfloat32(s).Float32()
+		}
+	case BF16:
+		for i, s := range S {
+			if b := math.Float32bits(s); s == s {
+				S[i] = math.Float32frombits((b + 0x7fff + b>>16&1) &^ 0xffff)
+			}
 		}
 	}
 }

@@ -32,6 +32,7 @@ var decays = map[string][]float32{
 type deltaCase struct {
 	k, v, hk, hv int
 	p            shaders.GDNParams
+	store        uint32 // what the recurrent forms round the state to
 	tokens       int
 	seqs         []shaders.Seq
 	qkv, gates   []float32
@@ -85,6 +86,15 @@ func unit(x []float32, scale float64) {
 
 func (c *deltaCase) consts() shaders.C { return shaders.C{"K": uint32(c.k), "V": uint32(c.v)} }
 
+// rounded are the constants of a form that rounds the state.
+func (c *deltaCase) rounded() shaders.C {
+	all := c.consts()
+	if c.store != shaders.F32 {
+		all["STORE"] = c.store
+	}
+	return all
+}
+
 func (c *deltaCase) step() shaders.Step {
 	return shaders.Step{Tokens: uint32(c.tokens), Seqs: uint32(len(c.seqs))}
 }
@@ -94,7 +104,7 @@ func (c *deltaCase) out() []uint32 { return gputest.Poisoned((c.tokens + 1) * c.
 
 // runStep plays the recurrent form on d.
 func (c *deltaCase) runStep(t testing.TB, d webgpu.Device) (o, state []float32) {
-	out := gputest.Run(t, d, shaders.GDNStep, c.consts(), c.p, c.step(),
+	out := gputest.Run(t, d, shaders.GDNStep, c.rounded(), c.p, c.step(),
 		gputest.F32(c.qkv), gputest.F32(c.gates), gputest.Seqs(c.seqs...), c.state, c.out())
 	return gputest.Floats(out[4]), gputest.Floats(out[3])
 }

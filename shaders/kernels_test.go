@@ -3,6 +3,7 @@ package shaders_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/x448/float16"
@@ -142,8 +143,11 @@ func TestGates(t *testing.T) {
 			x[i*(2*h+1)+j], x[i*(2*h+1)+h+j] = r[0], r[1]
 		}
 	}
-	for _, scale := range []float32{1, 2} {
-		p := shaders.GatesParams{H: uint32(h), XStride: uint32(2*h + 1), BCol: uint32(h), BetaScale: scale}
+	for _, s := range []struct {
+		scale, limit float32
+		noDecay      uint32
+	}{{1, 0, 0}, {2, 0, 0}, {2, 1, 0}, {2, 1.5, 1}, {1, 1, 1}} {
+		p := shaders.GatesParams{H: uint32(h), XStride: uint32(2*h + 1), BCol: uint32(h), BetaScale: s.scale, BetaMax: s.limit, NoDecay: s.noDecay}
 		step := shaders.Step{Tokens: uint32(len(rows))}
 		bias := []float32{0, 0.25, -0.5, 0}
 		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
@@ -158,14 +162,20 @@ func TestGates(t *testing.T) {
 						lsp = z
 					}
 					want := math.Max(-math.Exp(float64(aLog[j])+lsp), -88)
+					if s.noDecay == 1 {
+						want = 0
+					}
 					got := float64(out[i*2*h+j])
 					if e := math.Abs(got - want); !(e <= 2e-5*math.Abs(want)+1e-30) {
-						t.Errorf("g of a %v, bias %v, A_log %v: want %v got %v", r[0], bias[j], aLog[j], want, got)
+						t.Errorf("%+v: g of a %v, bias %v, A_log %v: want %v got %v", s, r[0], bias[j], aLog[j], want, got)
 					}
-					wantB := float64(scale) / (1 + math.Exp(-float64(r[1])))
+					wantB := float64(s.scale) / (1 + math.Exp(-float64(r[1])))
+					if s.limit > 0 {
+						wantB = math.Min(wantB, float64(s.limit))
+					}
 					gotB := float64(out[i*2*h+h+j])
 					if e := math.Abs(gotB - wantB); !(e <= 1e-6) {
-						t.Errorf("beta of b %v: want %v got %v", r[1], wantB, gotB)
+						t.Errorf("%+v: beta of b %v: want %v got %v", s, r[1], wantB, gotB)
 					}
 				}
 			}
@@ -190,10 +200,43 @@ func TestGatedNorm(t *testing.T) {
 		gs := s.h*s.v + 4
 		gate := gputest.Rand(1, s.tokens*gs, 2)
 		gate[3], gate[len(gate)-1] = -1e4, 1e3
-		o := append(gputest.F32(gputest.Rand(3, s.tokens*s.h*s.v, 0.1)), gputest.Poisoned(9)...)
+		o := gputest.Rand(3, s.tokens*s.h*s.v, 0.1)
+		weight := gputest.Rand(2, s.v, 1)
 		p := shaders.GatedNormParams{H: uint32(s.h), V: uint32(s.v), GateStride: uint32(gs), GateCol: 3, Eps: 1e-5}
-		gputest.Check(t, fmt.Sprintf("%+v", s), tight, shaders.GatedNorm, nil, p, shaders.Step{Tokens: uint32(s.tokens)}, []int{2},
-			gputest.F32(gate), gputest.F32(gputest.Rand(2, s.v, 1)), o)
+		for _, p.NoGate = range []uint32{0, 1} {
+			gputest.Check(t, fmt.Sprintf("%+v no gate %d", s, p.NoGate), tight, shaders.GatedNorm, nil, p, shaders.Step{Tokens: uint32(s.tokens)}, []int{3},
+				gputest.F32(gate), gputest.F32(weight), gputest.F32(o), gputest.Poisoned((s.tokens+1)*s.h*s.v))
+		}
+		// Without the gate it is the RMS norm of each head's row.
+		plain := gputest.Run(t, webgpu.NewCPU(), shaders.GatedNorm, nil, p, shaders.Step{Tokens: uint32(s.tokens)}, gputest.F32(gate), gputest.F32(weight), gputest.F32(o), gputest.Poisoned(len(o)))[3]
+		norm := shaders.RMSNormParams{D: uint32(s.v), XStride: uint32(s.v), YStride: uint32(s.v), Eps: 1e-5}
+		want := gputest.Run(t, webgpu.NewCPU(), shaders.RMSNorm, nil, norm, shaders.Step{Tokens: uint32(s.tokens * s.h)}, gputest.F32(o), gputest.F32(weight), gputest.Poisoned(len(o)))[2]
+		gputest.Close(t, fmt.Sprintf("%+v beside RMSNorm", s), tight, gputest.Floats(plain), gputest.Floats(want))
+	}
+}
+
+// A head is zero where its bit is set and untouched where not, at the edges of the mask's words.
+func TestHeadMask(t *testing.T) {
+	for _, s := range []struct{ h, d, tokens int }{{1, 1, 1}, {4, 24, 65}, {33, 3, 2}, {128, 5, 3}} {
+		for _, off := range [][]int{{}, {0}, {s.h - 1}, {0, s.h / 2, min(31, s.h-1), min(32, s.h-1), min(64, s.h-1)}} {
+			var m [4]uint32
+			for _, h := range off {
+				m[h/32] |= 1 << (h % 32)
+			}
+			x := gputest.Rand(1, s.tokens*s.h*s.d, 3)
+			want := append([]float32(nil), x...)
+			for i := range want {
+				if slices.Contains(off, i/s.d%s.h) {
+					want[i] = 0
+				}
+			}
+			p := shaders.HeadMaskParams{Off0: m[0], Off1: m[1], Off2: m[2], Off3: m[3], H: uint32(s.h), D: uint32(s.d)}
+			buf := append(gputest.F32(x), gputest.Poisoned(70)...)
+			gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+				got := gputest.Floats(gputest.Run(t, d, shaders.HeadMask, nil, p, shaders.Step{Tokens: uint32(s.tokens)}, buf)[0])
+				gputest.Close(t, fmt.Sprintf("%+v off %v", s, off), gputest.Tolerance{}, got, append(want, gputest.Floats(gputest.Poisoned(70))...))
+			})
+		}
 	}
 }
 
