@@ -76,6 +76,9 @@ func (c *recorder) readTrace(tokens int, read func(key, name string, words, stri
 		if l.Kind == config.GDN {
 			read(c.r.names[i].qkv, c.r.names[i].qkv, tokens*cfg.C(), 0)
 			read(c.r.names[i].gates, c.r.names[i].gates, tokens*2*cfg.HV, 0)
+			if c.f.trace == traceStep {
+				read(c.r.names[i].o, c.r.names[i].o, tokens*cfg.HV*cfg.V, 0)
+			}
 			state := cfg.HV * cfg.K * cfg.V
 			read(c.r.names[i].state, c.r.names[i].state, state, state)
 			if tail := (cfg.W - 1) * cfg.C(); tail > 0 && c.f.trace == tracePrompt {
@@ -142,21 +145,55 @@ func (c *recorder) gdnBlock(i int) {
 
 	c.norm("norm_a", "norm_a", "x", "h", 0)
 	c.linear("gdn.in", c.layer+"gdn.in", "h", "gdn.in", shaders.MatMulParams{})
-	conv := shaders.ConvParams{C: ch, W: uint32(cfg.W), XStride: in}
-	c.op("gdn.conv", shaders.Conv, nil, conv, c.buf("gdn.in"), w("gdn.conv"), c.buf(tail), c.buf("seqs"), c.buf("token_seq"), c.buf(qkv))
-	c.op("gdn.tail", shaders.ConvTail, nil, conv, c.buf("gdn.in"), c.buf("seqs"), c.buf(tail))
-	scale := float32(1)
-	if cfg.NegEig {
-		scale = 2
+	conv := c.conv()
+	taps := w("gdn.conv")
+	if off(r.Opts.Switches.Conv) {
+		taps = c.buf("conv.off")
 	}
-	c.op("gdn.gates", shaders.Gates, nil, shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv, BetaScale: scale}, c.buf("gdn.in"), w("gdn.A_log"), w("gdn.dt_bias"), c.buf(gates))
+	c.op("gdn.conv", shaders.Conv, nil, conv, c.buf("gdn.in"), taps, c.buf(tail), c.buf("seqs"), c.buf("token_seq"), c.buf(qkv))
+	c.op("gdn.tail", shaders.ConvTail, nil, conv, c.buf("gdn.in"), c.buf("seqs"), c.buf(tail))
+	c.op("gdn.gates", shaders.Gates, nil, c.gates(shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv}), c.buf("gdn.in"), w("gdn.A_log"), w("gdn.dt_bias"), c.buf(gates))
 	c.op("gdn.l2norm", shaders.L2Norm, nil, shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}, c.buf(qkv))
-	c.deltaRule(qkv, gates, state)
-	c.op("gdn.o_norm", shaders.GatedNorm, nil, shaders.GatedNormParams{H: hv, V: uint32(cfg.V), GateStride: in, GateCol: ch + 2*hv, Eps: config.OutputNormEps}, c.buf("gdn.in"), w("gdn.o_norm"), c.buf("gdn.o"))
-	c.linear("gdn.out", c.layer+"gdn.out", "gdn.o", "x", shaders.MatMulParams{D: uint32(cfg.HV * cfg.V), Add: 1})
+	c.deltaRule(qkv, gates, state, r.names[i].o)
+	if !r.Opts.Switches.layerOff(i) {
+		norm := shaders.GatedNormParams{H: hv, V: uint32(cfg.V), GateStride: in, GateCol: ch + 2*hv, Eps: config.OutputNormEps}
+		if off(r.Opts.Switches.Gate) {
+			norm.NoGate = 1
+		}
+		c.op("gdn.o_norm", shaders.GatedNorm, nil, norm, c.buf("gdn.in"), w("gdn.o_norm"), c.buf(r.names[i].o), c.buf("gdn.y"))
+		c.maskHeads("gdn.heads", i, cfg.V, "gdn.y")
+		c.linear("gdn.out", c.layer+"gdn.out", "gdn.y", "x", shaders.MatMulParams{D: uint32(cfg.HV * cfg.V), Add: 1})
+	}
 
 	c.norm("norm_m", "norm_m", "x", "h", 0)
 	c.mlp("h", "x", 1)
+}
+
+func (c *recorder) conv() shaders.ConvParams {
+	return shaders.ConvParams{C: uint32(c.cfg.C()), W: uint32(c.cfg.W), XStride: uint32(c.r.gdnIn())}
+}
+
+// gates adds how beta and the decay are formed.
+func (c *recorder) gates(p shaders.GatesParams) shaders.GatesParams {
+	s := c.r.Opts.Switches
+	p.BetaScale = 1
+	if c.cfg.NegEig && s.Beta != "sigmoid" {
+		p.BetaScale = 2
+	}
+	if s.Beta == "clamp" {
+		p.BetaMax = 1
+	}
+	if off(s.Decay) {
+		p.NoDecay = 1
+	}
+	return p
+}
+
+// maskHeads sets the heads of layer i that are off to zero in x [T, heads, d].
+func (c *recorder) maskHeads(name string, i, d int, x string) {
+	if m := c.r.Opts.Switches.mask(i); m != [4]uint32{} {
+		c.op(name, shaders.HeadMask, nil, shaders.HeadMaskParams{Off0: m[0], Off1: m[1], Off2: m[2], Off3: m[3], H: uint32(mixed(c.cfg, i)), D: uint32(d)}, c.buf(x))
+	}
 }
 
 // mlp is the SwiGLU block: y = down(silu(gate(x)) · up(x)), or with add y += that.
@@ -183,29 +220,57 @@ func (c *recorder) attentionBlock(i int, l config.Layer) {
 			c.buf(r.ropes[l.Rope]), c.buf("seqs"), c.buf("token_seq"), c.buf(qk))
 	}
 	c.attention(i, l, qk)
-	c.linear("attn.out", c.layer+"attn.out", "attn.o", "y", shaders.MatMulParams{D: q})
-	c.norm("norm_a", "norm_a", "y", "x", 1)
+	if !r.Opts.Switches.layerOff(i) {
+		c.maskHeads("attn.heads", i, cfg.HeadDim, "attn.o")
+		c.linear("attn.out", c.layer+"attn.out", "attn.o", "y", shaders.MatMulParams{D: q})
+		c.norm("norm_a", "norm_a", "y", "x", 1)
+	}
 	c.mlp("x", "y", 0)
 	c.norm("norm_m", "norm_m", "y", "x", 1)
 }
 
 // deltaRule runs the gated delta rule over normalised q, k, v and the gates, from each session's
-// state to its next.
-func (c *recorder) deltaRule(qkv, gates, state string) {
+// state to its next, and into o.
+func (c *recorder) deltaRule(qkv, gates, state, o string) {
 	cfg := c.cfg
 	consts := shaders.C{"K": uint32(cfg.K), "V": uint32(cfg.V)}
 	p := shaders.GDNParams{HK: uint32(cfg.HK), HV: uint32(cfg.HV), Stride: uint32(cfg.C())}
 	if c.f.chunk {
 		u, w, attn := c.buf("chunk.u"), c.buf("chunk.w"), c.buf("chunk.attn")
 		c.op("gdn.wy", shaders.GDNWY, consts, p, c.buf(qkv), c.buf(gates), c.buf("chunks"), u, w, attn)
-		c.op("gdn.chunk", shaders.GDNChunk, consts, p, c.buf(qkv), u, w, attn, c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
+		c.op("gdn.chunk", shaders.GDNChunk, consts, p, c.buf(qkv), u, w, attn, c.buf("seqs"), c.buf(state), c.buf(o))
 		return
+	}
+	if kind := stores[c.r.Opts.Switches.Store]; kind != shaders.F32 {
+		consts["STORE"] = kind
 	}
 	kernel := shaders.GDNStep
 	if c.f.few && c.r.software {
 		kernel = shaders.GDNColumn
 	}
-	c.op("gdn.step", kernel, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf("gdn.o"))
+	c.op("gdn.step", kernel, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf(o))
+}
+
+// recordMove writes down a play of one sequence without tokens, which leaves its states and tails as
+// they are in its output slot.
+func (r *Runner) recordMove() *program {
+	c := &recorder{r: r, f: form{few: true, move: true}, rec: &webgpu.Recording{Name: r.Model.Name + " move"}, cfg: r.Model.Config}
+	for i, l := range c.cfg.Layers {
+		if n := r.names[i]; l.Kind == config.GDN {
+			c.layer = fmt.Sprintf("layers.%d.", i)
+			c.op("gdn.tail", shaders.ConvTail, nil, c.conv(), c.buf("gdn.in"), c.buf("seqs"), c.buf(n.tail))
+			c.deltaRule(n.qkv, n.gates, n.state, n.o)
+		}
+	}
+	return &program{rec: c.rec}
+}
+
+// recordState reads back a layer's state in the slot of the step.
+func (r *Runner) recordState(layer int) *program {
+	p := &program{rec: &webgpu.Recording{Name: r.Model.Name + " state"}, at: map[string]span{}}
+	size := 4 * r.stateSize()
+	p.rec.Read(r.bufs[r.names[layer].state], 0, size, size)
+	return p
 }
 
 // attention puts the new keys and values in the cache and attends over it.

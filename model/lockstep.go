@@ -26,15 +26,15 @@ const lockstepBound = 2e-5
 
 // Lockstep reads a prompt and one more token on the CPU, dispatch by dispatch, and replays each
 // dispatch alone on dev from the same buffers. So an error shows in the kernel that makes it and
-// not in those that follow.
-func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt int) ([]OpDiff, error) {
+// not in those that follow. A state that sw rounds is beyond its bounds: rounding is not continuous.
+func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt int, sw Switches) ([]OpDiff, error) {
 	cpu := webgpu.NewCPU()
 	m, err := Load(ctx, cpu, "check", cfg, ck)
 	if err != nil {
 		return nil, err
 	}
 	defer m.Release()
-	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 1, Trace: true})
+	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 1, Trace: true, Switches: sw})
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func readAll(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *saf
 		}
 		all = append(all, named{fmt.Sprintf("step %d candidates", t), top})
 		for i, l := range step.Layers {
-			for _, a := range []*Array{l.Q, l.K, l.V, l.State, l.Rows} {
+			for _, a := range []*Array{l.Q, l.K, l.V, l.State, l.Out, l.Rows} {
 				if a != nil {
 					all = append(all, named{fmt.Sprintf("step %d layer %d", t, i), a.Data})
 				}

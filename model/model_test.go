@@ -258,7 +258,7 @@ func TestStepReusesEverything(t *testing.T) {
 }
 
 // A traced step agrees with an untraced one, and what it says fits together: rows of attention sum
-// to one, and S, q and o obey the delta rule's own equation.
+// to one, and S, q and what is read from it obey the delta rule's own equation.
 func TestTraceStep(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
 		m := random(t, d, hybrid)
@@ -291,19 +291,22 @@ func TestTraceStep(t *testing.T) {
 			if before == nil {
 				before = make([]float32, len(l.State.Data))
 			}
-			gputest.Close(t, fmt.Sprintf("step %d state", i), gputest.Tolerance{RMS: 1e-5, Max: 1e-5}, l.State.Data, deltaRule(l, before))
+			state, reads := deltaRule(l, before)
+			gputest.Close(t, fmt.Sprintf("step %d state", i), gputest.Tolerance{RMS: 1e-5, Max: 1e-5}, l.State.Data, state)
+			gputest.Close(t, fmt.Sprintf("step %d output", i), gputest.Tolerance{RMS: 1e-5, Max: 1e-5}, l.Out.Data, reads)
 			before = l.State.Data
 		}
 	})
 }
 
-// deltaRule is S after a step from S before it, by the published formula in float64.
-func deltaRule(l model.LayerStep, before []float32) []float32 {
+// deltaRule is S after a step from S before it and what the step reads, by the published formula in
+// float64.
+func deltaRule(l model.LayerStep, before []float32) (after, out []float32) {
 	hv, k, v := l.State.Shape[0], l.State.Shape[1], l.State.Shape[2]
 	group := hv / l.K.Shape[0]
-	after := make([]float32, len(before))
+	after, out = make([]float32, len(before)), make([]float32, hv*v)
 	for h := range hv {
-		key := l.K.Data[h/group*k:][:k]
+		key, query := l.K.Data[h/group*k:][:k], l.Q.Data[h/group*k:][:k]
 		for j := range v {
 			read := 0.0
 			for i := range k {
@@ -313,10 +316,11 @@ func deltaRule(l model.LayerStep, before []float32) []float32 {
 			for i := range k {
 				at := (h*k+i)*v + j
 				after[at] = float32(float64(l.Alpha[h])*float64(before[at]) + float64(key[i])*u)
+				out[h*v+j] += query[i] * after[at]
 			}
 		}
 	}
-	return after
+	return after, out
 }
 
 // root is the module's folder as the tests see it.

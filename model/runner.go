@@ -19,6 +19,7 @@ type Options struct {
 	Rows      int // rows of the KV cache, shared by all sessions; default Positions + Tokens
 	TopK      int // most probable tokens found for each output; default 8
 	Trace     bool
+	Switches  Switches // what is changed in the forward pass
 }
 
 // Runner owns what a model needs to run besides its weights: activations, state slots, the KV
@@ -54,6 +55,8 @@ type form struct {
 	chunk bool // chunked delta rule rather than the token loop
 	trace traceKind
 	all   bool // logits are read back, not only the top
+	move  bool // no pass at all: a session's slot is copied to another
+	state int  // no pass at all: the state of this layer, counted from 1, is read back
 }
 
 // traceKind is how much of a play is read back besides the outputs.
@@ -74,8 +77,12 @@ type program struct {
 // span is where a read-back lies in what a play returns, in bytes.
 type span struct{ at, size int }
 
-// NewRunner makes the buffers of a runner. It fails when they do not fit the device.
+// NewRunner makes the buffers of a runner. It fails when they do not fit the device, or the switches
+// not the model.
 func (m *Model) NewRunner(o Options) (*Runner, error) {
+	if err := o.Switches.Check(m.Config); err != nil {
+		return nil, err
+	}
 	set := func(v *int, def int) {
 		if *v <= 0 {
 			*v = def
@@ -128,6 +135,7 @@ func (r *Runner) makeBuffers() error {
 			need[n.tail] = max(o.Slots*(c.W-1)*c.C(), 1)
 			need[n.qkv] = t * c.C()
 			need[n.gates] = t * 2 * c.HV
+			need[n.o] = t * c.HV * c.V
 		} else {
 			hasAttention = true
 			row := c.KVHeads * c.HeadDim
@@ -148,9 +156,12 @@ func (r *Runner) makeBuffers() error {
 	}
 	if hasGDN {
 		need["gdn.in"] = t * r.gdnIn()
-		need["gdn.o"] = t * c.HV * c.V
+		need["gdn.y"] = t * c.HV * c.V
+		if off(o.Switches.Conv) {
+			need["conv.off"] = c.C() * c.W
+		}
 		need["chunks"] = 4 * shaders.MaxChunks(t, b)
-		if shaders.GDNChunkOK(c.K, c.V) {
+		if r.chunkOK() {
 			need["chunk.u"], need["chunk.w"], need["chunk.attn"] = shaders.ChunkScratch(shaders.MaxChunks(t, b), c.HV, c.K, c.V)
 		}
 	}
@@ -165,6 +176,15 @@ func (r *Runner) makeBuffers() error {
 			return fmt.Errorf("model: running %s: %w", r.Model.Name, err)
 		}
 		r.bufs[name] = buf
+	}
+	if b := r.bufs["conv.off"]; b != nil {
+		taps := make([]float32, c.C()*c.W)
+		for i := range c.C() {
+			taps[(i+1)*c.W-1] = 1
+		}
+		if err := r.dev.Write(b, 0, byteView(wordsOf(taps))); err != nil {
+			return err
+		}
 	}
 	for rope, name := range r.ropes {
 		if err := r.dev.Write(r.bufs[name], 0, byteView(wordsOf(ropeTable(rope, o.Positions)))); err != nil {
@@ -182,8 +202,8 @@ func (r *Runner) gdnIn() int {
 
 // layerNames are a layer's buffers.
 type layerNames struct {
-	state, tail, kCache, vCache   string
-	qkv, gates, qk, probs, hidden string
+	state, tail, kCache, vCache      string
+	qkv, gates, o, qk, probs, hidden string
 }
 
 // nameLayer names a layer's buffers. Activations that traces read are each layer's own; without
@@ -196,7 +216,7 @@ func (r *Runner) nameLayer(i int) layerNames {
 		}
 		return name
 	}
-	return layerNames{own("state"), own("tail"), own("k_cache"), own("v_cache"), shared("qkv"), shared("gates"), shared("qk"), own("probs"), own("hidden")}
+	return layerNames{own("state"), own("tail"), own("k_cache"), own("v_cache"), shared("qkv"), shared("gates"), shared("gdn.o"), shared("qk"), own("probs"), own("hidden")}
 }
 
 // Release frees the runner's buffers and programs. Its sessions are of no use afterwards.
@@ -313,8 +333,14 @@ func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 		tokens += len(in.IDs)
 		longest = max(longest, len(in.IDs))
 	}
+	return form{step: tokens == 1, few: tokens <= fewTokens, chunk: tokens > fewTokens && longest >= shaders.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
+}
+
+// chunkOK reports whether prompts may take the chunked delta rule, which has no state after each of
+// its tokens to round.
+func (r *Runner) chunkOK() bool {
 	c := r.Model.Config
-	return form{step: tokens == 1, few: tokens <= fewTokens, chunk: tokens > fewTokens && longest >= shaders.ChunkFrom && shaders.GDNChunkOK(c.K, c.V), trace: trace, all: logits}
+	return shaders.GDNChunkOK(c.K, c.V) && r.Opts.Switches.Store == ""
 }
 
 func (o *Output) bytes(name string) []byte {
@@ -326,7 +352,7 @@ func (r *Runner) program(ctx context.Context, f form) (*program, error) {
 	if p := r.progs[f]; p != nil {
 		return p, nil
 	}
-	p := r.record(f)
+	p := r.recording(f)
 	prog, err := r.dev.Prepare(ctx, p.rec)
 	if err != nil {
 		return nil, fmt.Errorf("model: running %s: %w", r.Model.Name, err)
@@ -336,10 +362,20 @@ func (r *Runner) program(ctx context.Context, f form) (*program, error) {
 	return p, nil
 }
 
+func (r *Runner) recording(f form) *program {
+	switch {
+	case f.move:
+		return r.recordMove()
+	case f.state > 0:
+		return r.recordState(f.state - 1)
+	}
+	return r.record(f)
+}
+
 // Dispatches lists the operations of a recording by name, for tests and the inspector.
 func (r *Runner) Dispatches(step bool) []string {
 	var names []string
-	for _, op := range r.record(form{step: step, few: step, chunk: !step && shaders.GDNChunkOK(r.Model.Config.K, r.Model.Config.V)}).rec.Ops {
+	for _, op := range r.record(form{step: step, few: step, chunk: !step && r.chunkOK()}).rec.Ops {
 		names = append(names, op.Name+" "+op.Kernel.Name)
 	}
 	return names
@@ -371,13 +407,9 @@ func (r *Runner) plan(inputs []Input) (*plan, error) {
 				return p, fmt.Errorf("model: token %d: the vocabulary has %d", id, r.Model.Config.N)
 			}
 		}
-		slot := s.slot
-		if slot < 0 || r.slotRefs[slot] > 1 {
-			slot = slices.Index(r.slotRefs, 0)
-			if slot < 0 {
-				return p, fmt.Errorf("model: all %d state slots are in use: release a session", r.Opts.Slots)
-			}
-			r.slotRefs[slot]++
+		slot, err := r.ownSlot(s)
+		if err != nil {
+			return p, err
 		}
 		p.slots = append(p.slots, slot)
 		m := s.rowMap
@@ -408,6 +440,20 @@ func (r *Runner) plan(inputs []Input) (*plan, error) {
 		start += len(in.IDs)
 	}
 	return p, nil
+}
+
+// ownSlot returns the slot that s may write: its own if it shares it with no other session, else a
+// free one, which is taken.
+func (r *Runner) ownSlot(s *Session) (int, error) {
+	if s.slot >= 0 && r.slotRefs[s.slot] == 1 {
+		return s.slot, nil
+	}
+	slot := slices.Index(r.slotRefs, 0)
+	if slot < 0 {
+		return -1, fmt.Errorf("model: all %d state slots are in use: release a session", r.Opts.Slots)
+	}
+	r.slotRefs[slot]++
+	return slot, nil
 }
 
 // undo gives back what a failed play took.

@@ -98,6 +98,7 @@ type LayerStep struct {
 	Alpha []float32 `json:"alpha,omitempty"` // [HV]
 	Beta  []float32 `json:"beta,omitempty"`  // [HV]
 	State *Array    `json:"state,omitempty"` // [HV][K][V]
+	Out   *Array    `json:"-"`               // [HV][V]: what the delta rule gave, before the gated norm
 	Rows  *Array    `json:"rows,omitempty"`  // [Heads][T+1]
 }
 
@@ -150,9 +151,11 @@ func (s *Session) TraceStep(ctx context.Context, id int) (*Step, error) {
 				ls.Alpha[h] = float32(math.Exp(float64(g)))
 			}
 			ls.State = array(out.floats(names.state), c.HV, c.K, c.V)
+			ls.Out = array(out.floats(names.o), c.HV, c.V)
 			err = firstNotFinite(err, i, "q, k or v", qkv)
 			err = firstNotFinite(err, i, "gates", gates)
 			err = firstNotFinite(err, i, "state", ls.State.Data)
+			err = firstNotFinite(err, i, "output", ls.Out.Data)
 			continue
 		}
 		probs := out.floats(names.probs)

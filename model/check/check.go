@@ -55,7 +55,7 @@ const tiny = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":24,"inte
 "linear_allow_neg_eigval":true,"rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"tie_word_embeddings":false,"max_position_embeddings":256}`
 
 // Run checks dev. The quick check reads a prompt of a few tokens and one more; the full one covers
-// every stored type of weight and longer prompts.
+// every stored type of weight, longer prompts and the switches.
 func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 	info := dev.Info()
 	rep := &Report{Device: info.Kind, Adapter: info.Adapter, Pass: true}
@@ -63,25 +63,23 @@ func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	runs := []struct {
+	type run struct {
 		dtype  safetensors.DType
 		prompt int
-	}{{safetensors.F16, 40}}
+		sw     model.Switches
+	}
+	runs := []run{{safetensors.F16, 40, model.Switches{}}}
 	if full {
-		runs = append(runs, struct {
-			dtype  safetensors.DType
-			prompt int
-		}{safetensors.F32, 65}, struct {
-			dtype  safetensors.DType
-			prompt int
-		}{safetensors.BF16, 130})
+		off := new(bool)
+		switched := model.Switches{Beta: "clamp", Decay: off, Conv: off, Gate: off, Heads: [][2]int{{0, 1}, {1, 2}}}
+		runs = append(runs, run{safetensors.F32, 65, model.Switches{}}, run{safetensors.BF16, 130, model.Switches{}}, run{safetensors.F16, 33, switched})
 	}
 	for _, run := range runs {
 		ck, err := model.RandomCheckpoint(cfg, run.dtype, 7)
 		if err != nil {
 			return nil, err
 		}
-		diffs, err := model.Lockstep(ctx, dev, cfg, ck, run.prompt)
+		diffs, err := model.Lockstep(ctx, dev, cfg, ck, run.prompt, run.sw)
 		if err != nil {
 			return nil, err
 		}
