@@ -5,6 +5,7 @@ import { clean, describe } from "./changes.js";
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
+import { marks } from "./marks.js";
 import { Panels } from "./panels.js";
 import { Player, engineSource, traceSource } from "./player.js";
 import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
@@ -77,6 +78,7 @@ const app = {
   work: (f) => enqueue(f),
 };
 const panels = new Panels($("panels"), app);
+app.onMoment(marks($("marks")));
 for (const name of ["curve"]) link.on(name, (m) => { for (const f of listeners.get(name) ?? []) f(m); });
 
 // ---- small things of the page
