@@ -212,12 +212,15 @@ func (d *drawing) layers() {
 				text = "attention \u00b7 1 head"
 			}
 		}
+		if layer.Diff {
+			text = "difference \u00b7 " + text
+		}
 		limit := r.right() - x - 12
 		if row.legend.y < row.head.y+16 {
 			limit -= row.legend.w + 8
 		}
 		d.p.write(faceLabel, x+10, r.y+2, d.p.cut(faceLabel, text, limit), sk.dim)
-		d.legend(d.move(row.legend), layer.Kind == GDN, d.limits[row.layer], d.beyond[row.layer])
+		d.legend(d.move(row.legend), layer.Kind == GDN || layer.Diff, d.limits[row.layer], d.beyond[row.layer])
 	}
 	if l.back.w > 0 {
 		r := d.move(l.back)
@@ -267,7 +270,7 @@ func (d *drawing) head(b *mapBox) {
 		d.gates(b, r, x, y, layer.Alpha[b.head], layer.Beta[b.head])
 	}
 	if layer.Kind == Attention && layer.Rows != nil && s.T >= 0 {
-		j, p := s.strongest(layer, b.head, s.T)
+		j, p := layer.strongest(b.head, s.T)
 		pw := d.p.width(faceCell, short(p))
 		d.p.write(faceCell, x, y, short(p), sk.dim)
 		d.p.write(faceCell, x+pw+6, y, d.p.cut(faceCell, "on "+s.Words[j].Text, r.right()-x-pw-6), sk.text)

@@ -429,7 +429,11 @@ func (s *Scene) describe(h hit, pool int) string {
 				l.Index, h.head, number(a), number(b), number(a*(1-b)))
 		}
 		if l.Kind == Attention && l.Rows != nil && s.T >= 0 {
-			j, p := s.strongest(l, h.head, s.T)
+			j, p := l.strongest(h.head, s.T)
+			if l.Diff {
+				return fmt.Sprintf("layer %d head %d: at %q they differ most about word %d %q: by %s",
+					l.Index, h.head, s.Words[s.T].Text, j, s.Words[j].Text, number(p))
+			}
 			return fmt.Sprintf("layer %d head %d: %q looks most at word %d %q: %s",
 				l.Index, h.head, s.Words[s.T].Text, j, s.Words[j].Text, number(p))
 		}
@@ -444,15 +448,23 @@ func (s *Scene) describe(h hit, pool int) string {
 				name = " " + l.RowNames[h.i]
 			}
 			i, j := s.pooled(l, h, pool)
-			return fmt.Sprintf("layer %d head %d state[k=%d%s,v=%d] = %s",
-				l.Index, h.head, i, name, j, number(l.State[(h.head*l.K+i)*l.V+j]))
+			what := "state"
+			if l.Diff {
+				what = "difference of state"
+			}
+			return fmt.Sprintf("layer %d head %d %s[k=%d%s,v=%d] = %s",
+				l.Index, h.head, what, i, name, j, number(l.State[(h.head*l.K+i)*l.V+j]))
 		}
 		i, j := s.pooled(l, h, pool)
 		if l.Rows == nil || i > s.T || j > i {
 			return fmt.Sprintf("layer %d head %d: word %d %q does not look at word %d %q", l.Index, h.head, i, s.Words[i].Text, j, s.Words[j].Text) + later(i > s.T)
 		}
-		return fmt.Sprintf("layer %d head %d: word %d %q looks at word %d %q: %s",
-			l.Index, h.head, i, s.Words[i].Text, j, s.Words[j].Text, number(s.prob(l, h.head, i, j)))
+		verb := "looks at"
+		if l.Diff {
+			verb = "differs about"
+		}
+		return fmt.Sprintf("layer %d head %d: word %d %q %s word %d %q: %s",
+			l.Index, h.head, i, s.Words[i].Text, verb, j, s.Words[j].Text, number(l.prob(h.head, i, j)))
 	}
 	return ""
 }
@@ -485,7 +497,7 @@ func (s *Scene) pooled(l *Layer, h hit, pool int) (i, j int) {
 				if b > a {
 					continue
 				}
-				x = s.prob(l, h.head, a, b)
+				x = l.prob(h.head, a, b)
 			} else {
 				x = l.State[(h.head*l.K+a)*l.V+b]
 			}

@@ -31,8 +31,10 @@ func mapRows(dst []byte, s *Scene, b *mapBox, limit float32, sk *skin, from, to 
 				c = sk.signed.colour(l.State[(b.head*l.K+ii)*l.V+jj], limit)
 			case ii > s.T || jj > ii:
 				c = sk.back
+			case l.Diff:
+				c = sk.signed.colour(l.prob(b.head, ii, jj), limit)
 			default:
-				c = sk.chance.colour(s.prob(l, b.head, ii, jj), limit)
+				c = sk.chance.colour(l.prob(b.head, ii, jj), limit)
 			}
 			o := 4 * (i*w + j)
 			dst[o], dst[o+1], dst[o+2], dst[o+3] = c.R, c.G, c.B, 0xff

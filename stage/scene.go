@@ -10,8 +10,6 @@
 // Dimensions: T words of the program, H heads, K key dim, V value dim.
 package stage
 
-import "slices"
-
 // Kind is the kind of a layer's sequence mixer.
 type Kind uint8
 
@@ -40,7 +38,10 @@ type Layer struct {
 	RowNames    []string  // [K], optional: what the rows of the state stand for
 
 	// Attention
-	Rows []float32 // [H, T, T] probabilities, T = len(Scene.Words); rows after Scene.T are not read
+	Rows [][]float32 // [t][H, t+1] probabilities of each word read; those after Scene.T are not looked at
+
+	// Diff says that all numbers are differences between two models.
+	Diff bool
 }
 
 // Guess is a possible next word with its probability.
@@ -53,7 +54,8 @@ type Guess struct {
 // while undefined; Belief is what the model would answer, empty when unknown.
 type Var struct{ Name, Truth, Belief string }
 
-// Scene is one moment of a run, as plain data.
+// Scene is one moment of a run, as plain data. A stage keeps its slices: what they hold must not
+// change afterwards.
 type Scene struct {
 	// Run is a new number for each new program or model, and for each comparison of two:
 	// colour scales start afresh. Within a run what was read does not change.
@@ -91,37 +93,6 @@ const (
 	Dark
 )
 
-// copyFrom makes s a deep copy of o and reuses what s holds.
-func (s *Scene) copyFrom(o *Scene) {
-	layers := s.Layers
-	words, next, vars := s.Words, s.Next, s.Vars
-	*s = *o
-	s.Words = append(words[:0], o.Words...)
-	s.Next = append(next[:0], o.Next...)
-	s.Vars = append(vars[:0], o.Vars...)
-	if len(layers) != len(o.Layers) {
-		layers = make([]Layer, len(o.Layers))
-	}
-	for i := range layers {
-		was, l := layers[i], &layers[i]
-		*l = o.Layers[i]
-		l.State = copyInto(was.State, l.State)
-		l.Alpha = copyInto(was.Alpha, l.Alpha)
-		l.Beta = copyInto(was.Beta, l.Beta)
-		l.RowNames = slices.Clone(l.RowNames)
-		l.Rows = copyInto(was.Rows, l.Rows)
-	}
-	s.Layers = layers
-}
-
-// copyInto copies src into dst's memory and keeps nil as nil.
-func copyInto(dst, src []float32) []float32 {
-	if src == nil {
-		return nil
-	}
-	return append(dst[:0], src...)
-}
-
 // fix drops what does not fit its own shape, so that drawing need not check.
 func (s *Scene) fix() {
 	s.T = min(s.T, len(s.Words)-1)
@@ -139,8 +110,14 @@ func (s *Scene) fix() {
 		if len(l.RowNames) != l.K {
 			l.RowNames = nil
 		}
-		if len(l.Rows) != l.Heads*len(s.Words)*len(s.Words) {
+		if l.Rows = l.Rows[:max(min(len(l.Rows), s.T+1), 0)]; len(l.Rows) <= s.T {
 			l.Rows = nil
+		}
+		for t, row := range l.Rows {
+			if len(row) != l.Heads*(t+1) {
+				l.Rows = nil
+				break
+			}
 		}
 	}
 }
@@ -160,21 +137,24 @@ func (s *Scene) shape() shape {
 	sh := shape{run: s.Run, words: len(s.Words), next: len(s.Next), vars: len(s.Vars), asks: s.AnswerTruth != "", verdict: s.verdict()}
 	for _, l := range s.Layers {
 		sh.layers = sh.layers*31 + int(l.Kind) + 2*l.Heads + 128*l.K + 1<<16*l.V + 1<<24*len(l.RowNames)
+		if l.Diff {
+			sh.layers++
+		}
 	}
 	return sh
 }
 
 // prob returns the probability with which head h at word i looks at word j.
-func (s *Scene) prob(l *Layer, h, i, j int) float32 {
-	T := len(s.Words)
-	return l.Rows[(h*T+i)*T+j]
+func (l *Layer) prob(h, i, j int) float32 {
+	return l.Rows[i][h*(i+1)+j]
 }
 
-// strongest returns the word that head h at word i looks at most.
-func (s *Scene) strongest(l *Layer, h, i int) (j int, p float32) {
-	p = s.prob(l, h, i, 0)
+// strongest returns the word that head h at word i looks at most, or differs most about.
+func (l *Layer) strongest(h, i int) (j int, p float32) {
+	abs := func(x float32) float32 { return max(x, -x) }
+	p = l.prob(h, i, 0)
 	for k := 1; k <= i; k++ {
-		if q := s.prob(l, h, i, k); q > p || p != p {
+		if q := l.prob(h, i, k); abs(q) > abs(p) || p != p {
 			j, p = k, q
 		}
 	}
@@ -199,12 +179,12 @@ func (s *Scene) gaze(v View, dst []float32) ([]float32, int) {
 	dst = dst[:0]
 	at := -1
 	for i := range s.Layers {
-		if s.Layers[i].Kind == Attention && s.Layers[i].Rows != nil {
+		if l := &s.Layers[i]; l.Kind == Attention && l.Rows != nil && !l.Diff {
 			at = i
 		}
 	}
 	one := false
-	if v.Layer >= 0 && v.Layer < len(s.Layers) && s.Layers[v.Layer].Kind == Attention && s.Layers[v.Layer].Rows != nil {
+	if at >= 0 && v.Layer >= 0 && v.Layer < len(s.Layers) && s.Layers[v.Layer].Kind == Attention && s.Layers[v.Layer].Rows != nil {
 		at, one = v.Layer, true
 	}
 	if at < 0 || s.T < 0 {
@@ -215,7 +195,7 @@ func (s *Scene) gaze(v View, dst []float32) ([]float32, int) {
 		var p float32
 		for h := range l.Heads {
 			if !one || h == v.Head {
-				p = max(p, s.prob(l, h, s.T, j))
+				p = max(p, l.prob(h, s.T, j))
 			}
 		}
 		dst = append(dst, p)

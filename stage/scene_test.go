@@ -22,12 +22,10 @@ func hybrid(n int) *Scene {
 	for i := range 2 * 3 * 4 {
 		g.State = append(g.State, float32(i)-12)
 	}
-	a := Layer{Index: 3, Kind: Attention, Heads: 2, Rows: make([]float32, 2*n*n)}
-	for h := range 2 {
-		for i := range n {
-			for j := 0; j <= i; j++ {
-				a.Rows[(h*n+i)*n+j] = 1 / float32(i+1)
-			}
+	a := Layer{Index: 3, Kind: Attention, Heads: 2, Rows: make([][]float32, n)}
+	for i := range n {
+		for range 2 * (i + 1) {
+			a.Rows[i] = append(a.Rows[i], 1/float32(i+1))
 		}
 	}
 	s.Layers = []Layer{g, a}
@@ -95,7 +93,7 @@ func TestDescribe(t *testing.T) {
 func TestPooledMapsShowAndNameTheirLargestValue(t *testing.T) {
 	s := hybrid(601)
 	s.T = 600
-	row := s.Layers[1].Rows[601*601+500*601:]
+	row := s.Layers[1].Rows[500][501:] // of head 1
 	row[77], row[78] = 0.9, 0.1
 	s.fix()
 	l := arrange(s, AllHeads, 900, 700, 1, even{})
@@ -134,6 +132,11 @@ func TestBadShapesAreDroppedNotDrawn(t *testing.T) {
 	}
 	if s.T != 8 {
 		t.Errorf("T beyond the program: got %d, want 8", s.T)
+	}
+	torn := hybrid(9)
+	torn.Layers[1].Rows[3] = torn.Layers[1].Rows[3][1:]
+	if torn.fix(); torn.Layers[1].Rows != nil {
+		t.Error("attention rows of another shape were kept")
 	}
 	if _, at := s.gaze(AllHeads, nil); at != -1 {
 		t.Errorf("gaze without rows: got layer %d, want none", at)
@@ -342,5 +345,39 @@ func TestWrap(t *testing.T) {
 	got := wrap("one two three four", func(s string) bool { return len(s) <= 9 })
 	if strings.Join(got, "|") != "one two|three|four" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A difference of two models takes the signed scale and words of its own, also in attention.
+func TestDifferences(t *testing.T) {
+	s := hybrid(9)
+	for i := range s.Layers {
+		s.Layers[i].Diff = true
+		s.Layers[i].Alpha, s.Layers[i].Beta = nil, nil
+	}
+	s.Layers[1].Rows[7][8+2] = -0.75
+	s.fix()
+	for _, c := range []struct {
+		h    hit
+		want string
+	}{
+		{hit{kind: hitMap, layer: 0, head: 1, i: 2, j: 3}, "layer 0 head 1 difference of state[k=2,v=3] = 11"},
+		{hit{kind: hitMap, layer: 1, head: 1, i: 7, j: 2}, `layer 3 head 1: word 7 "a,b=b,a" differs about word 2 "a,b=b,a": -0.75`},
+		{hit{kind: hitHead, layer: 1, head: 1}, `layer 3 head 1: at "a,b=b,a" they differ most about word 2 "a,b=b,a": by -0.75`},
+		{hit{kind: hitHead, layer: 0, head: 1}, ""},
+	} {
+		if got := s.describe(c.h, 1); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.h, got, c.want)
+		}
+	}
+	if _, at := s.gaze(AllHeads, nil); at != -1 {
+		t.Error("a difference is taken for a look at words")
+	}
+	l := arrange(s, AllHeads, 900, 700, 1, even{})
+	b := &l.maps[3]
+	pix := mapPixels(nil, s, b, 1, skins[Light])
+	c := skins[Light].signed.colour(-0.75, 1)
+	if o := 4 * (7*b.cols + 2); b.pool != 1 || pix[o] != c.R || pix[o+1] != c.G || pix[o+2] != c.B {
+		t.Errorf("pool %d: the cell of -0.75 has the colour %v, want %v", b.pool, pix[o:o+3], c)
 	}
 }

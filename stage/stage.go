@@ -4,6 +4,7 @@ package stage
 
 import (
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -90,14 +91,15 @@ func (s *Stage) Run(title string) error {
 	return ebiten.RunGameWithOptions(s, &ebiten.RunGameOptions{InitUnfocused: true})
 }
 
-// SetScene shows a scene. The scene is copied; the caller may change it at once.
+// SetScene shows a scene.
 func (s *Stage) SetScene(sc *Scene) {
 	s.mu.Lock()
 	if sc.T != s.scene.T || sc.Run != s.scene.Run {
 		s.byHand = 0
 	}
 	was := s.scene.shape()
-	s.scene.copyFrom(sc)
+	s.scene = *sc
+	s.scene.Layers = slices.Clone(sc.Layers) // fix mends them
 	s.scene.fix()
 	if s.run != sc.Run || len(s.limits) != len(sc.Layers) {
 		s.run = sc.Run

@@ -102,7 +102,7 @@ func TestDrawsEveryCellInItsColour(t *testing.T) {
 						if l.Kind == GDN {
 							want = sk.signed.colour(l.State[(b.head*l.K+i)*l.V+j], s.limits[b.layer])
 						} else if j <= i && i <= sc.T {
-							want = sk.chance.colour(sc.prob(l, b.head, i, j), 1)
+							want = sk.chance.colour(l.prob(b.head, i, j), 1)
 						} else if b.words {
 							continue // the words stand there
 						}
@@ -154,11 +154,11 @@ func TestNothingChangedNothingDrawn(t *testing.T) {
 func long(n int) *Scene {
 	s := hybrid(n)
 	a := s.Layers[1]
-	a.Heads, a.Rows = 4, make([]float32, 4*n*n)
-	for h := range 4 {
-		for i := range n {
+	a.Heads, a.Rows = 4, make([][]float32, n)
+	for i := range n {
+		for h := range 4 {
 			for j := 0; j <= i; j++ {
-				a.Rows[(h*n+i)*n+j] = float32((h+1)*(j%7)) / float32(7*(i+1))
+				a.Rows[i] = append(a.Rows[i], float32((h+1)*(j%7))/float32(7*(i+1)))
 			}
 		}
 	}
