@@ -26,7 +26,20 @@ type Trace struct {
 	Adapter   string    `json:"adapter"`
 	Program   string    `json:"program"` // canonical words
 	Source    string    `json:"source"`  // the program as typed, into which spans point
+	Switches  *Switches `json:"switches,omitempty"`
+	Patches   []Patch   `json:"patches,omitempty"`
 	Steps     []*Step   `json:"steps"`
+}
+
+// Patch says what was written into the state of GDN layers after a step.
+type Patch struct {
+	T       int    `json:"t"`
+	Layer   *int   `json:"layer,omitempty"` // nil: all
+	Head    *int   `json:"head,omitempty"`  // nil: all
+	From    string `json:"from"`            // zero, model or program
+	Model   string `json:"model,omitempty"` // the model of the same shape whose state after T it is
+	Program string `json:"program,omitempty"`
+	At      int    `json:"at,omitempty"` // the state is this model's after step At of Program
 }
 
 // ModelInfo describes a model's shape.

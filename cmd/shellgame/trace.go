@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"shellgame/model"
 	"shellgame/task"
 	"shellgame/task/playback"
 )
@@ -57,7 +58,7 @@ func (c *traceCmd) Run(a *app) error {
 		return err
 	}
 	defer dev.Close()
-	r, err := playback.Runner(m, len(p.Tokens()), c.Belief)
+	r, err := playback.Runner(m, len(p.Tokens()), c.Belief, model.Switches{})
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,8 @@ const TopK = 8
 
 // Options say how a program is read. The zero value only reads it.
 type Options struct {
-	Belief bool // have every end of a statement wait for [Playback.Ask]
+	Belief  bool    // have every end of a statement wait for [Playback.Ask]
+	Patches []Patch // what is written into the state on the way
 }
 
 // Playback is one program in one model.
@@ -29,21 +30,25 @@ type Playback struct {
 	session *model.Session
 	steps   []*model.Step
 	pending []pending
+	left    map[at][]float32 // states that a patch replaced
 	ends    map[int]bool   // tokens that end a statement
 	answers map[int]string // by token: the word that truly comes next, after ==
 }
 
-// ownSlots are the state slots of a playback without questions: its session's, and one to spare.
+// ownSlots are the state slots of a playback without questions: its session's, and one for who reads
+// another program beside it ([StatesAfter]).
 const ownSlots = 2
 
 // Runner makes a runner for programs of up to positions tokens and, where the belief is wanted, for
-// the questions asked on the side. One playback at a time uses it.
-func Runner(m *model.Model, positions int, belief bool) (*model.Runner, error) {
+// the questions asked on the side. One playback at a time uses it. The model is changed as switches
+// say.
+func Runner(m *model.Model, positions int, belief bool, switches model.Switches) (*model.Runner, error) {
 	slots := ownSlots
 	if belief {
 		slots += askSlots + room(m.Config)
 	}
-	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: slots, Positions: positions + askTokens, TopK: TopK, Trace: true})
+	positions += askTokens
+	return m.NewRunner(model.Options{Tokens: 64, Seqs: 16, Slots: slots, Positions: positions, Rows: 2*positions + 64, TopK: TopK, Trace: true, Switches: switches})
 }
 
 // Check says whether a program can be read in positions tokens. The error wraps nothing: it is one
@@ -69,9 +74,14 @@ func New(r *model.Runner, p *task.Program, o Options) (*Playback, error) {
 	if n := r.Model.Config.N; n < task.NumWords {
 		return nil, fmt.Errorf("playback: %s has a vocabulary of %d: programs need the zoo's %d words", r.Model.Name, n, task.NumWords)
 	}
-	b := &Playback{Program: p, runner: r, opts: o, session: r.NewSession(), ends: map[int]bool{}, answers: map[int]string{}}
+	b := &Playback{Program: p, runner: r, opts: o, session: r.NewSession(), left: map[at][]float32{}, ends: map[int]bool{}, answers: map[int]string{}}
 	for _, s := range p.Stmts() {
 		b.ends[s.Last] = !s.Open
+	}
+	for _, c := range o.Patches {
+		if err := CheckPatch(r.Model.Config, c.Patch, len(p.Tokens())); err != nil {
+			return nil, err
+		}
 	}
 	for _, q := range p.Queries() {
 		b.answers[q.Pos] = task.Word(q.AnswerID())
@@ -102,6 +112,9 @@ func (b *Playback) Step(ctx context.Context) (*model.Step, error) {
 	}
 	s.Truth = b.truth(t)
 	b.steps = append(b.steps, s)
+	if err := b.patch(s); err != nil {
+		return nil, err
+	}
 	if b.opts.Belief && b.ends[t] && len(questions(b.Program.At(t))) > 0 {
 		if len(b.pending) == b.runner.Opts.Slots-ownSlots-askSlots {
 			if _, err := b.Ask(ctx); err != nil {
@@ -136,6 +149,12 @@ func (b *Playback) truth(t int) *model.Truth {
 func (b *Playback) Trace(keep func(t int) bool) *model.Trace {
 	info := b.runner.Model.Device().Info()
 	tr := &model.Trace{Version: model.TraceVersion, Generator: "shellgame " + version.Number, Model: b.runner.Model.Info(), Device: info.Kind, Adapter: info.Adapter, Program: b.Program.Canonical(), Source: b.Program.Source()}
+	if s := b.runner.Opts.Switches; !s.Zero() {
+		tr.Switches = &s
+	}
+	for _, p := range b.opts.Patches {
+		tr.Patches = append(tr.Patches, p.Patch)
+	}
 	for t, s := range b.steps {
 		if keep != nil && !keep(t) {
 			bare := *s

@@ -44,7 +44,7 @@ func prepare(t *testing.T, m *model.Model, src string, o playback.Options) (*pla
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := playback.Runner(m, len(p.Tokens()), o.Belief)
+	r, err := playback.Runner(m, len(p.Tokens()), o.Belief, model.Switches{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := playback.New(r, long, playback.Options{}); err == nil {
 		t.Error("a program longer than the runner's room was taken")
 	}
-	other, err := playback.Runner(open(t, webgpu.NewCPU(), "testdata/golden/olmo-hybrid"), 64, false)
+	other, err := playback.Runner(open(t, webgpu.NewCPU(), "testdata/golden/olmo-hybrid"), 64, false, model.Switches{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -347,7 +347,7 @@ func BenchmarkStep(b *testing.B) {
 					b.Fatal(err)
 				}
 				defer m.Release()
-				r, err := playback.Runner(m, len(p.Tokens()), belief)
+				r, err := playback.Runner(m, len(p.Tokens()), belief, model.Switches{})
 				if err != nil {
 					b.Fatal(err)
 				}
