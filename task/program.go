@@ -218,13 +218,18 @@ type Finding struct {
 	Line, Col int // of the statement, from 1, columns in runes
 }
 
-// String says what is stated and what holds.
-func (f Finding) String() string {
+// Message says what is stated and what holds.
+func (f Finding) Message() string {
 	what := f.Var.String()
 	if f.Bit {
 		what = "bits[" + what + "]"
 	}
-	return fmt.Sprintf("line %d, column %d: the program states that %s is %d, but it is %d", f.Line, f.Col, what, f.Stated, f.Answer)
+	return fmt.Sprintf("the program states that %s is %d, but it is %d", what, f.Stated, f.Answer)
+}
+
+// String is the message with its place.
+func (f Finding) String() string {
+	return fmt.Sprintf("line %d, column %d: %s", f.Line, f.Col, f.Message())
 }
 
 // Check returns the asserts that do not hold.

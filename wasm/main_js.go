@@ -13,8 +13,8 @@ import (
 )
 
 func main() {
-	queue := make(chan string, 64)
-	page := newPort(queue)
+	inbox := make(chan []byte, 64)
+	page := newPort(inbox)
 	var st *stage.Stage
 	hooks := engine.Hooks{
 		Event: func(ev engine.Event) { page.post(marshal(ev)) },
@@ -37,11 +37,7 @@ func main() {
 	e := engine.New(hooks)
 	exportFunctions()
 	// Callbacks must not block, so they only queue; this goroutine answers in order.
-	go func() {
-		for message := range queue {
-			page.post(string(e.Handle(context.Background(), []byte(message))))
-		}
-	}()
+	go e.Serve(context.Background(), inbox, func(reply []byte) { page.post(string(reply)) })
 	page.post(marshal(engine.Event{SG: 1, Event: "ready"}))
 	if withStage {
 		if err := st.Run("Shell Game"); err != nil {
@@ -57,7 +53,7 @@ type port struct {
 	origin       string
 }
 
-func newPort(queue chan<- string) *port {
+func newPort(inbox chan<- []byte) *port {
 	g := js.Global()
 	p := &port{parent: g.Get("parent"), json: g.Get("JSON")}
 	if loc := g.Get("location"); loc.Type() == js.TypeObject {
@@ -77,7 +73,7 @@ func newPort(queue chan<- string) *port {
 			return nil
 		}
 		select {
-		case queue <- p.json.Call("stringify", data).String():
+		case inbox <- []byte(p.json.Call("stringify", data).String()):
 		default: // a page that floods its engine loses messages, not the browser
 		}
 		return nil

@@ -31,8 +31,8 @@ type Playback struct {
 	steps   []*model.Step
 	pending []pending
 	left    map[at][]float32 // states that a patch replaced
-	ends    map[int]bool   // tokens that end a statement
-	answers map[int]string // by token: the word that truly comes next, after ==
+	ends    map[int]bool     // tokens that end a statement
+	answers map[int]string   // by token: the word that truly comes next, after ==
 }
 
 // ownSlots are the state slots of a playback without questions: its session's, and one for who reads

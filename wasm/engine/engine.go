@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strings"
+	"time"
 
 	json "github.com/goccy/go-json"
 
@@ -18,35 +18,39 @@ import (
 	"shellgame/model/safetensors"
 	"shellgame/stage"
 	"shellgame/task"
-	"shellgame/task/playback"
 	"shellgame/webgpu"
 )
 
-// maxPositions is how long a program in the page may be, in tokens: 512 swaps and their query.
-const maxPositions = 640
+// maxPositions is how long a program in the page may be, in tokens: <bos> and 640 words, enough for
+// 512 swaps and their query.
+const maxPositions = 641
 
 // Hooks are what the engine calls outside itself. Any may be nil.
 type Hooks struct {
 	Event func(Event)                                                     // an event for the page
-	Scene func(*stage.Scene)                                              // a new moment to draw
+	Scene func(*stage.Scene)                                              // a new moment to draw; its slices never change
 	View  func(stage.View)                                                // what to show of it
 	Theme func(stage.Theme)                                               // light or dark
 	Show  func(visible bool)                                              // draw, or stop drawing
 	Files func(ctx context.Context, base, model string) safetensors.Files // where a checkpoint is
+	// Open opens a device: auto, gpu or cpu. Nil: [check.OpenSteps].
+	Open func(ctx context.Context, kind string) (check.Opened, error)
 }
 
 // Event is a message that answers no request.
 type Event struct {
-	SG    int    `json:"sg"`
-	Event string `json:"event"`
-	What  string `json:"what,omitempty"`
-	Done  int64  `json:"done,omitempty"`
-	Total int64  `json:"total,omitempty"`
-	Error string `json:"error,omitempty"`
-	Text  string `json:"text,omitempty"`
-	Layer *int   `json:"layer,omitempty"`
-	Head  *int   `json:"head,omitempty"`
-	T     *int   `json:"t,omitempty"`
+	SG     int           `json:"sg"`
+	Event  string        `json:"event"`
+	What   string        `json:"what,omitempty"`
+	Done   int64         `json:"done,omitempty"`
+	Total  int64         `json:"total,omitempty"`
+	Error  string        `json:"error,omitempty"`
+	Text   string        `json:"text,omitempty"`
+	Layer  *int          `json:"layer,omitempty"`
+	Head   *int          `json:"head,omitempty"`
+	T      *int          `json:"t,omitempty"`
+	Lane   *int          `json:"lane,omitempty"`
+	Belief *model.Belief `json:"belief,omitempty"`
 
 	// Least and Most are heights in CSS pixels that the stage can do with, and make use of.
 	Least float64 `json:"least,omitempty"`
@@ -59,36 +63,67 @@ type Engine struct {
 	init  request
 	dev   check.Opened
 
-	model  *model.Model
-	loaded request // the load that model came from
-	runner *model.Runner
+	models map[string]*held // on the device, by what the page calls them
+	lanes  [2]*lane
+	shown  which // what the stage draws
+	diff   difference
+	runs   int // numbers given to what the stage draws, for its colour scales
 
-	play *playback.Playback
-	at   int // step shown; -1 before the first
-	run  int // number of the run, for the stage's colour scales
+	jobs    []*job
+	late    [][]byte      // replies of jobs that were ended
+	heard   time.Time     // when the last message was answered
+	askTook time.Duration // how long the last belief took
 }
 
 // New makes an engine.
-func New(h Hooks) *Engine { return &Engine{hooks: h, at: -1} }
+func New(h Hooks) *Engine {
+	if h.Open == nil {
+		h.Open = check.OpenSteps
+	}
+	return &Engine{hooks: h, models: map[string]*held{}, lanes: [2]*lane{newLane(0), newLane(1)}}
+}
 
 // request is any message of the page.
 type request struct {
-	ID      int    `json:"id"`
-	Type    string `json:"type"`
-	Device  string `json:"device"`
-	Base    string `json:"base"`
-	Theme   string `json:"theme"`
-	Model   string `json:"model"`
-	Task    string `json:"task"`
-	N       int    `json:"n"`
-	Seed    uint64 `json:"seed"`
-	Program string `json:"program"`
-	Count   int    `json:"count"`
-	T       int    `json:"t"`
-	Full    bool   `json:"full"`
-	Layer   *int   `json:"layer"`
-	Head    *int   `json:"head"`
-	Visible bool   `json:"visible"`
+	ID       int             `json:"id"`
+	Type     string          `json:"type"`
+	Device   string          `json:"device"`
+	Base     string          `json:"base"`
+	Theme    string          `json:"theme"`
+	Lane     which           `json:"lane"`
+	Model    string          `json:"model"`
+	Task     string          `json:"task"`
+	N        int             `json:"n"`
+	Seed     uint64          `json:"seed"`
+	Program  string          `json:"program"`
+	Belief   bool            `json:"belief"`
+	Switches *model.Switches `json:"switches"`
+	Patches  []model.Patch   `json:"patches"`
+	Count    int             `json:"count"`
+	T        int             `json:"t"`
+	Full     bool            `json:"full"`
+	Layer    *int            `json:"layer"`
+	Head     *int            `json:"head"`
+	Visible  bool            `json:"visible"`
+}
+
+// which is a lane, or diff.
+type which int
+
+const diff which = 2
+
+func (w *which) UnmarshalJSON(b []byte) error {
+	switch string(b) {
+	case "0", "null":
+		*w = 0
+	case "1":
+		*w = 1
+	case `"diff"`:
+		*w = diff
+	default:
+		return fmt.Errorf("engine: lane %s: want 0 or 1, or with show also \"diff\"", b)
+	}
+	return nil
 }
 
 // Reply answers a request. Error is one line for the reader of the page.
@@ -100,19 +135,20 @@ type Reply struct {
 	Line  int    `json:"line,omitempty"`
 	Col   int    `json:"col,omitempty"`
 
-	Device  string           `json:"device,omitempty"`
-	Adapter string           `json:"adapter,omitempty"`
-	Trusted bool             `json:"trusted,omitempty"`
-	Reason  string           `json:"reason,omitempty"`
-	Version string           `json:"version,omitempty"`
-	Model   *model.ModelInfo `json:"model,omitempty"`
-	Program string           `json:"program,omitempty"`
-	Tokens  []TokenInfo      `json:"tokens,omitempty"`
-	Answer  string           `json:"answer,omitempty"`
-	T       *int             `json:"t,omitempty"`
-	Step    *model.Step      `json:"step,omitempty"`
-	Done    bool             `json:"done,omitempty"`
-	Trace   *model.Trace     `json:"trace,omitempty"`
+	Device   string           `json:"device,omitempty"`
+	Adapter  string           `json:"adapter,omitempty"`
+	Trusted  bool             `json:"trusted,omitempty"`
+	Reason   string           `json:"reason,omitempty"`
+	Version  string           `json:"version,omitempty"`
+	Model    *model.ModelInfo `json:"model,omitempty"`
+	Program  string           `json:"program,omitempty"`
+	Tokens   []TokenInfo      `json:"tokens,omitempty"`
+	Answer   string           `json:"answer,omitempty"`
+	Warnings []Warning        `json:"warnings,omitempty"`
+	T        *int             `json:"t,omitempty"`
+	Step     *model.Step      `json:"step,omitempty"`
+	Done     bool             `json:"done,omitempty"`
+	Trace    *model.Trace     `json:"trace,omitempty"`
 }
 
 // TokenInfo is a word of a program.
@@ -123,19 +159,92 @@ type TokenInfo struct {
 	Statement int    `json:"statement"`
 }
 
-// Handle answers one message, a JSON object, with another.
+// Warning is something about a program that its author may not have meant.
+type Warning struct {
+	Line    int    `json:"line"`
+	Col     int    `json:"col"`
+	Message string `json:"message"`
+}
+
+// Handle answers one message, a JSON object, with another, however long that takes.
 func (e *Engine) Handle(ctx context.Context, message []byte) []byte {
-	var q request
-	var r Reply
-	err := json.Unmarshal(message, &q)
-	if err == nil {
-		err = e.serve(ctx, q, &r)
-	} else {
-		err = fmt.Errorf("engine: a message that is no JSON object of the known fields: %w", err)
+	reply, j := e.accept(ctx, message)
+	for j != nil && reply == nil {
+		reply = e.work(ctx, j)
 	}
+	return reply
+}
+
+// Serve answers messages in order until ctx ends. What takes long is computed in parts, between
+// which other messages are answered; what the models believe is asked when there is nothing else.
+func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byte)) {
+	answer := func(message []byte) {
+		if reply, _ := e.accept(ctx, message); reply != nil {
+			post(reply)
+		}
+		e.heard = time.Now()
+	}
+	for ctx.Err() == nil {
+		for _, reply := range e.late {
+			post(reply)
+		}
+		e.late = nil
+		select {
+		case message := <-inbox:
+			answer(message)
+			continue
+		default:
+		}
+		if len(e.jobs) > 0 {
+			if reply := e.work(ctx, e.jobs[0]); reply != nil {
+				post(reply)
+			}
+			continue
+		}
+		// A page that steps on quickly is not made to wait for answers that it leaves behind.
+		var quiet <-chan time.Time
+		if e.believing() != nil {
+			wait := e.askTook - time.Since(e.heard)
+			if wait <= 0 {
+				e.ask(ctx)
+				continue
+			}
+			quiet = time.After(wait)
+		}
+		select {
+		case message := <-inbox:
+			answer(message)
+		case <-quiet:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// accept answers a message, or begins the job that will.
+func (e *Engine) accept(ctx context.Context, message []byte) ([]byte, *job) {
+	var q request
+	if err := json.Unmarshal(message, &q); err != nil {
+		return seal(q, Reply{}, fmt.Errorf("engine: a message that is no JSON object of the known fields: %w", err)), nil
+	}
+	var r Reply
+	j, err := e.serve(ctx, q, &r)
+	if errors.Is(err, webgpu.ErrDeviceLost) && q.Type != "init" {
+		if err = e.recover(ctx, err); err == nil {
+			r = Reply{}
+			j, err = e.serve(ctx, q, &r)
+		}
+	}
+	if j != nil && err == nil {
+		return nil, j
+	}
+	return seal(q, r, err), nil
+}
+
+// seal turns an outcome into a message.
+func seal(q request, r Reply, err error) []byte {
 	r.SG, r.Re, r.OK = 1, q.ID, err == nil
 	if err != nil {
-		r = Reply{SG: 1, Re: q.ID, Error: strings.Join(strings.Fields(err.Error()), " ")}
+		r = Reply{SG: 1, Re: q.ID, Error: oneLine(err)}
 		var bad *task.Error
 		if errors.As(err, &bad) {
 			r.Error, r.Line, r.Col = bad.Msg, bad.Line, bad.Col
@@ -143,38 +252,51 @@ func (e *Engine) Handle(ctx context.Context, message []byte) []byte {
 	}
 	b, err := json.MarshalWithOption(&r, json.DisableHTMLEscape())
 	if err != nil {
-		b, _ = json.Marshal(&Reply{SG: 1, Re: q.ID, Error: err.Error()})
+		b, _ = json.Marshal(&Reply{SG: 1, Re: q.ID, Error: oneLine(err)})
 	}
 	return b
 }
 
-func (e *Engine) serve(ctx context.Context, q request, r *Reply) error {
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
+
+// serve answers a request in r, or returns the job that will.
+func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
+	if q.Lane == diff && q.Type != "show" {
+		return nil, fmt.Errorf("engine: %s of a difference: want lane 0 or 1", q.Type)
+	}
 	switch q.Type {
 	case "init":
-		return e.open(ctx, q, r)
+		return nil, e.open(ctx, q, r)
 	case "load":
-		return e.load(ctx, q, r)
+		return nil, e.load(ctx, q, r)
 	case "generate":
 		t, err := task.ParseTask(q.Task)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := t.CheckLevel(q.N); err != nil {
-			return err
+			return nil, err
 		}
 		r.Program = task.Generate(t, q.N, q.Seed, 0).Python()
-		return nil
+		return nil, nil
 	case "parse":
 		p, err := task.Parse(q.Program)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		describe(p, r)
-		return nil
+		return nil, nil
 	case "run":
-		return e.start(q.Program, r)
+		return nil, e.start(ctx, q, r)
 	case "step", "back", "seek", "reset":
-		return e.move(ctx, q, r)
+		return nil, e.move(ctx, q, r)
+	case "trace":
+		return e.trace(ctx, q)
+	case "show":
+		e.shown = q.Lane
+		e.diff = difference{}
+		e.show()
+		return nil, nil
 	case "view":
 		v := stage.AllHeads
 		if q.Layer != nil && *q.Layer >= 0 {
@@ -186,25 +308,19 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) error {
 		if e.hooks.View != nil {
 			e.hooks.View(v)
 		}
-		return nil
+		return nil, nil
 	case "theme":
 		if e.hooks.Theme != nil {
 			e.hooks.Theme(theme(q.Theme))
 		}
-		return nil
+		return nil, nil
 	case "visible":
 		if e.hooks.Show != nil {
 			e.hooks.Show(q.Visible)
 		}
-		return nil
-	case "trace":
-		if e.play == nil {
-			return errors.New("nothing has been run yet: run a program first")
-		}
-		r.Trace = e.play.Trace(nil)
-		return nil
+		return nil, nil
 	}
-	return fmt.Errorf("engine: a message of type %q, want one that web/README.md lists", q.Type)
+	return nil, fmt.Errorf("engine: a message of type %q, want one that web/README.md lists", q.Type)
 }
 
 func theme(name string) stage.Theme {
@@ -219,9 +335,12 @@ func describe(p *task.Program, r *Reply) {
 		r.Tokens = append(r.Tokens, TokenInfo{int(t.ID), t.Word(), [2]int{t.Start, t.End}, t.Stmt})
 	}
 	r.Answer, _ = p.Answer()
+	for _, f := range p.Check() {
+		r.Warnings = append(r.Warnings, Warning{f.Line, f.Col, f.Message()})
+	}
 }
 
-// open opens the device that the page wants.
+// open opens the device that the page wants. What was on the one before is gone.
 func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	kind := q.Device
 	switch kind {
@@ -233,11 +352,16 @@ func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	default:
 		return fmt.Errorf("device %q: want auto, webgpu or cpu", q.Device)
 	}
-	e.drop()
+	e.endJobs()
+	for i, l := range e.lanes {
+		e.drop(l)
+		e.lanes[i] = newLane(i)
+	}
 	if e.dev.Device != nil {
 		e.dev.Device.Close()
 	}
-	dev, err := check.OpenSteps(ctx, kind)
+	e.dev = check.Opened{}
+	dev, err := e.hooks.Open(ctx, kind)
 	if err != nil {
 		return err
 	}
@@ -257,61 +381,24 @@ func deviceName(i webgpu.Info) string {
 	return "webgpu"
 }
 
-// drop releases the model and what runs on it.
-func (e *Engine) drop() {
-	e.play, e.at = nil, -1
-	if e.runner != nil {
-		e.runner.Release()
-		e.runner = nil
-	}
-	if e.model != nil {
-		e.model.Release()
-		e.model = nil
-	}
-}
-
-// load fetches a checkpoint: a name of the zoo, or the address of a folder. The model before it
-// stays until the new one is whole.
-func (e *Engine) load(ctx context.Context, q request, r *Reply) error {
-	if e.dev.Device == nil {
-		return errors.New("engine: load before init")
-	}
-	m, runner, err := e.fetch(ctx, q)
-	if err != nil {
+// recover opens a lost device again, as itself or as the CPU, and brings each lane to where it was:
+// nothing that was typed is lost.
+func (e *Engine) recover(ctx context.Context, lost error) error {
+	e.event(Event{Event: "device-lost", Error: oneLine(lost)})
+	was, q := e.lanes, e.init
+	q.Device = "auto"
+	var r Reply
+	if err := e.open(ctx, q, &r); err != nil {
 		return err
 	}
-	e.drop()
-	e.model, e.runner, e.loaded = m, runner, q
-	info := m.Info()
-	r.Model = &info
+	for i, l := range was {
+		if err := e.restore(ctx, e.lanes[i], l); err != nil {
+			return err
+		}
+	}
 	e.show()
+	e.event(Event{Event: "device", What: r.Device, Text: r.Adapter, Error: r.Reason})
 	return nil
-}
-
-func (e *Engine) fetch(ctx context.Context, q request) (*model.Model, *model.Runner, error) {
-	progress := func(done, total int64) {
-		e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
-	}
-	files := e.hooks.Files(ctx, e.init.Base, q.Model)
-	name := strings.TrimSuffix(q.Model, "/")
-	name = name[strings.LastIndexByte(name, '/')+1:]
-	if plain, err := url.PathUnescape(name); err == nil {
-		name = plain
-	}
-	m, err := model.Open(ctx, e.dev.Device, name, files, progress)
-	if err != nil {
-		return nil, nil, err
-	}
-	positions := maxPositions
-	if m.Config.MaxPos > 0 {
-		positions = min(positions, m.Config.MaxPos)
-	}
-	runner, err := playback.Runner(m, positions, false)
-	if err != nil {
-		m.Release()
-		return nil, nil, err
-	}
-	return m, runner, nil
 }
 
 func (e *Engine) event(ev Event) {
@@ -319,95 +406,4 @@ func (e *Engine) event(ev Event) {
 		ev.SG = 1
 		e.hooks.Event(ev)
 	}
-}
-
-// start begins a program; nothing is read yet.
-func (e *Engine) start(src string, r *Reply) error {
-	if e.model == nil {
-		return errors.New("no checkpoint is loaded yet: choose one first")
-	}
-	p, err := task.Parse(src)
-	if err != nil {
-		return err
-	}
-	play, err := playback.New(e.runner, p, playback.Options{})
-	if err != nil {
-		return err
-	}
-	if e.play != nil {
-		e.play.Release()
-	}
-	e.play, e.at = play, -1
-	e.run++
-	describe(p, r)
-	e.show()
-	return nil
-}
-
-// move shows another step, reading what has not been read yet.
-func (e *Engine) move(ctx context.Context, q request, r *Reply) error {
-	if e.play == nil {
-		return errors.New("nothing has been run yet: run a program first")
-	}
-	count := max(q.Count, 1)
-	to := map[string]int{"step": e.at + count, "back": e.at - count, "seek": q.T, "reset": -1}[q.Type]
-	last := len(e.play.Program.Tokens()) - 1
-	to = min(max(to, -1), last)
-	for len(e.play.Steps()) <= to {
-		if err := e.next(ctx); err != nil {
-			return err
-		}
-	}
-	e.at = to
-	r.T, r.Done = &to, to == last
-	if to >= 0 {
-		r.Step = e.play.Steps()[to]
-		if !q.Full {
-			r.Step = brief(r.Step)
-		}
-	}
-	e.show()
-	return nil
-}
-
-// next reads one more token. A lost device is opened again, as itself or as the CPU, and the
-// program is read anew up to where it was: nothing that was typed is lost.
-func (e *Engine) next(ctx context.Context) error {
-	_, err := e.play.Step(ctx)
-	if !errors.Is(err, webgpu.ErrDeviceLost) {
-		return err
-	}
-	e.event(Event{Event: "device-lost", Error: strings.Join(strings.Fields(err.Error()), " ")})
-	p, read := e.play.Program, len(e.play.Steps())
-	loaded, q := e.loaded, e.init
-	q.Device = "auto"
-	var r Reply
-	if err := e.open(ctx, q, &r); err != nil {
-		return err
-	}
-	if err := e.load(ctx, loaded, &r); err != nil {
-		return err
-	}
-	play, err := playback.New(e.runner, p, playback.Options{})
-	if err != nil {
-		return err
-	}
-	e.play = play
-	for len(play.Steps()) <= read {
-		if _, err := play.Step(ctx); err != nil {
-			return err
-		}
-	}
-	e.event(Event{Event: "device", What: r.Device, Text: r.Adapter, Error: r.Reason})
-	return nil
-}
-
-// brief leaves out of a step what the stage draws itself.
-func brief(s *model.Step) *model.Step {
-	b := *s
-	b.Layers = make([]model.LayerStep, len(s.Layers))
-	for i, l := range s.Layers {
-		b.Layers[i] = model.LayerStep{Layer: l.Layer, Kind: l.Kind, Alpha: l.Alpha, Beta: l.Beta}
-	}
-	return &b
 }

@@ -1,0 +1,66 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+
+	"shellgame/webgpu"
+)
+
+// job is a request that takes long. It is computed in parts.
+type job struct {
+	q      request
+	reply  Reply
+	err    error
+	cancel context.CancelFunc
+	next   func() (struct{}, bool)
+}
+
+// begin starts a job. body calls pause where other messages may be answered, holds no lane or other
+// thing of the engine's over it without looking again, and soon returns once ctx has ended.
+func (e *Engine) begin(ctx context.Context, q request, body func(ctx context.Context, r *Reply, pause func()) error) *job {
+	j := &job{q: q}
+	ctx, j.cancel = context.WithCancel(ctx)
+	j.next, _ = iter.Pull(func(yield func(struct{}) bool) {
+		j.err = body(ctx, &j.reply, func() { yield(struct{}{}) })
+	})
+	e.jobs = append(e.jobs, j)
+	return j
+}
+
+// work computes a part of a job and returns the reply once it is done. Jobs take turns.
+func (e *Engine) work(ctx context.Context, j *job) []byte {
+	e.jobs = append(slices.DeleteFunc(e.jobs, func(o *job) bool { return o == j }), j)
+	if _, more := j.next(); more {
+		return nil
+	}
+	return e.end(ctx, j)
+}
+
+// end takes a job that has returned off the list.
+func (e *Engine) end(ctx context.Context, j *job) []byte {
+	j.cancel()
+	e.jobs = slices.DeleteFunc(e.jobs, func(o *job) bool { return o == j })
+	if errors.Is(j.err, webgpu.ErrDeviceLost) {
+		j.err = fmt.Errorf("the GPU was lost on the way, ask again: %w", j.err)
+		if err := e.recover(ctx, j.err); err != nil {
+			j.err = err
+		}
+	}
+	return seal(j.q, j.reply, j.err)
+}
+
+// endJobs ends all jobs, whose models are about to go. Their replies are sent later.
+func (e *Engine) endJobs() {
+	for _, j := range e.jobs {
+		j.cancel()
+		for more := true; more; {
+			_, more = j.next()
+		}
+		e.late = append(e.late, seal(j.q, j.reply, j.err))
+	}
+	e.jobs = nil
+}

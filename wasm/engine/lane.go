@@ -1,0 +1,373 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"reflect"
+	"strings"
+	"time"
+
+	"shellgame/model"
+	"shellgame/stage"
+	"shellgame/task"
+	"shellgame/task/playback"
+	"shellgame/webgpu"
+)
+
+// lane is a model, changed or not, with its own program and its own place in it.
+type lane struct {
+	index  int
+	held   *held
+	runner *model.Runner
+	made   made // for what
+
+	play *playback.Playback
+	from request // the run that play came from
+	at   int     // step shown; -1 before the first
+
+	// What the stage draws of the run.
+	run   int
+	words []stage.Word
+	rows  [][][]float32 // [L][t][H, t+1] of attention layers, of the steps read
+}
+
+func newLane(i int) *lane { return &lane{index: i, at: -1} }
+
+// made is what a runner was made for.
+type made struct {
+	belief   bool
+	switches model.Switches
+}
+
+// held is a model on the device, and how many use it.
+type held struct {
+	*model.Model
+	key  string
+	uses int
+}
+
+// borrow returns the model that the page calls name, from the device if it is there, else fetched.
+// The borrower gives it back.
+func (e *Engine) borrow(ctx context.Context, name string) (*held, error) {
+	if e.dev.Device == nil {
+		return nil, errors.New("engine: a model is wanted before init")
+	}
+	if name == "" {
+		return nil, errors.New("engine: no model is named")
+	}
+	if h := e.models[name]; h != nil {
+		h.uses++
+		return h, nil
+	}
+	progress := func(done, total int64) {
+		e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
+	}
+	m, err := model.Open(ctx, e.dev.Device, baseName(name), e.hooks.Files(ctx, e.init.Base, name), progress)
+	if err != nil {
+		return nil, err
+	}
+	h := &held{Model: m, key: name, uses: 1}
+	e.models[name] = h
+	return h, nil
+}
+
+// baseName is the last part of an address.
+func baseName(address string) string {
+	name := strings.TrimSuffix(address, "/")
+	name = name[strings.LastIndexByte(name, '/')+1:]
+	if plain, err := url.PathUnescape(name); err == nil {
+		return plain
+	}
+	return name
+}
+
+func (e *Engine) giveBack(h *held) {
+	if h.uses--; h.uses == 0 {
+		delete(e.models, h.key)
+		h.Release()
+	}
+}
+
+// drop releases a lane's model and what runs on it.
+func (e *Engine) drop(l *lane) {
+	if l.runner != nil {
+		l.runner.Release()
+	}
+	if l.held != nil {
+		e.giveBack(l.held)
+	}
+}
+
+// load fetches a checkpoint: a name of the zoo, or the address of a folder. The lane's model before
+// it stays until the new one is whole.
+func (e *Engine) load(ctx context.Context, q request, r *Reply) error {
+	h, err := e.borrow(ctx, q.Model)
+	if err != nil {
+		return err
+	}
+	e.drop(e.lanes[q.Lane])
+	l := newLane(int(q.Lane))
+	e.runs++
+	l.run = e.runs
+	l.held, e.lanes[q.Lane] = h, l
+	info := h.Info()
+	r.Model = &info
+	e.show()
+	return nil
+}
+
+// start begins a program; nothing is read yet. On an error the run before it stays.
+func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
+	l := e.lanes[q.Lane]
+	if l.held == nil {
+		return errors.New("no checkpoint is loaded yet: choose one first")
+	}
+	p, err := task.Parse(q.Program)
+	if err != nil {
+		return err
+	}
+	want := made{belief: q.Belief}
+	if q.Switches != nil {
+		want.switches = *q.Switches
+	}
+	positions := maxPositions
+	if n := l.held.Config.MaxPos; n > 0 {
+		positions = min(positions, n)
+	}
+	if err := playback.Check(p, positions); err != nil {
+		return err
+	}
+	runner := l.runner
+	if runner == nil || !reflect.DeepEqual(l.made, want) {
+		if runner, err = playback.Runner(l.held.Model, positions, want.belief, want.switches); err != nil {
+			return err
+		}
+	}
+	patches, err := e.patches(ctx, q, l, runner, p, positions)
+	var play *playback.Playback
+	if err == nil {
+		play, err = playback.New(runner, p, playback.Options{Belief: q.Belief, Patches: patches})
+	}
+	if err != nil {
+		if runner != l.runner {
+			runner.Release()
+		}
+		return err
+	}
+	if l.play != nil {
+		l.play.Release()
+	}
+	if l.runner != nil && l.runner != runner {
+		l.runner.Release()
+	}
+	l.runner, l.made, l.play, l.from, l.at = runner, want, play, q, -1
+	e.runs++
+	l.run, l.words, l.rows = e.runs, wordsOf(p), noRows(l.held.Config)
+	describe(p, r)
+	e.show()
+	return nil
+}
+
+// patches finds the states that the patches of a run take.
+func (e *Engine) patches(ctx context.Context, q request, l *lane, runner *model.Runner, p *task.Program, positions int) ([]playback.Patch, error) {
+	var out []playback.Patch
+	for _, patch := range q.Patches {
+		if err := playback.CheckPatch(l.held.Config, patch, len(p.Tokens())); err != nil {
+			return nil, err
+		}
+		done := playback.Patch{Patch: patch}
+		var err error
+		switch patch.From {
+		case "zero":
+		case "model":
+			done.States, err = e.statesOf(ctx, patch.Model, l, intsOf(p)[:patch.T+1])
+		case "program":
+			other, bad := task.Parse(patch.Program)
+			if bad == nil {
+				bad = playback.Check(other, positions)
+			}
+			if bad != nil { // not wrapped: its line is not one of the run's program
+				return nil, fmt.Errorf("the patch's program: %v", bad)
+			}
+			ids := intsOf(other)
+			if patch.At < 0 || patch.At >= len(ids) {
+				return nil, fmt.Errorf("patch: after word %d of the other program, want one of 0 to %d", patch.At, len(ids)-1)
+			}
+			done.States, err = playback.StatesAfter(ctx, runner, ids[:patch.At+1])
+		default:
+			err = fmt.Errorf("patch: from %q, want zero, model or program", patch.From)
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, done)
+	}
+	return out, nil
+}
+
+// statesOf reads ids with another model of the lane's shape.
+func (e *Engine) statesOf(ctx context.Context, name string, l *lane, ids []int) (playback.States, error) {
+	h, err := e.borrow(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("patch: %w", err)
+	}
+	defer e.giveBack(h)
+	if got, want := shapes(h), shapes(l.held); got != want {
+		return nil, fmt.Errorf("patch: the layers of %s are %s, want those of %s, %s: choose a model of the same shape", h.Name, got, l.held.Name, want)
+	}
+	r, err := h.NewRunner(model.Options{Tokens: 64, Seqs: 1, Positions: len(ids), TopK: 1})
+	if err != nil {
+		return nil, err
+	}
+	defer r.Release()
+	return playback.StatesAfter(ctx, r, ids)
+}
+
+// shapes says what states a model has.
+func shapes(h *held) string {
+	var out []string
+	for _, l := range h.Info().Layers {
+		if l.Kind == "gdn" {
+			out = append(out, fmt.Sprintf("gdn %d x %d x %d", l.Heads, l.K, l.V))
+		} else {
+			out = append(out, l.Kind)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+func intsOf(p *task.Program) []int {
+	ids := make([]int, len(p.Tokens()))
+	for i, t := range p.Tokens() {
+		ids[i] = int(t.ID)
+	}
+	return ids
+}
+
+var errNoRun = errors.New("nothing has been run yet: run a program first")
+
+// move shows another step, reading what has not been read yet.
+func (e *Engine) move(ctx context.Context, q request, r *Reply) error {
+	l := e.lanes[q.Lane]
+	if l.play == nil {
+		return errNoRun
+	}
+	count := max(q.Count, 1)
+	to := map[string]int{"step": l.at + count, "back": l.at - count, "seek": q.T, "reset": -1}[q.Type]
+	last := len(l.play.Program.Tokens()) - 1
+	to = min(max(to, -1), last)
+	if err := l.read(ctx, to); err != nil {
+		return err
+	}
+	l.at = to
+	r.T, r.Done = &to, to == last
+	if to >= 0 {
+		r.Step = l.play.Steps()[to]
+		if !q.Full {
+			r.Step = brief(r.Step)
+		}
+	}
+	e.show()
+	return nil
+}
+
+// read reads up to word to.
+func (l *lane) read(ctx context.Context, to int) error {
+	for len(l.play.Steps()) <= to {
+		step, err := l.play.Step(ctx)
+		if err != nil {
+			return err
+		}
+		for i, layer := range step.Layers {
+			if layer.Rows != nil {
+				l.rows[i] = append(l.rows[i], layer.Rows.Data)
+			}
+		}
+	}
+	return nil
+}
+
+// restore brings a new lane to where another was.
+func (e *Engine) restore(ctx context.Context, l, was *lane) error {
+	if was.held == nil {
+		return nil
+	}
+	var r Reply
+	if err := e.load(ctx, request{Lane: which(was.index), Model: was.held.key}, &r); err != nil {
+		return err
+	}
+	if was.play == nil {
+		return nil
+	}
+	if err := e.start(ctx, was.from, &r); err != nil {
+		return err
+	}
+	l = e.lanes[was.index]
+	if err := l.read(ctx, len(was.play.Steps())-1); err != nil {
+		return err
+	}
+	l.at = was.at
+	return nil
+}
+
+// trace answers with all that a lane has read, when what was asked on the side is known.
+func (e *Engine) trace(ctx context.Context, q request) (*job, error) {
+	l := e.lanes[q.Lane]
+	if l.play == nil {
+		return nil, errNoRun
+	}
+	play := l.play
+	return e.begin(ctx, q, func(ctx context.Context, r *Reply, pause func()) error {
+		for play.Pending() > 0 && ctx.Err() == nil {
+			if _, err := play.Ask(ctx); err != nil {
+				return err
+			}
+			pause()
+		}
+		r.Trace = play.Trace(nil)
+		return ctx.Err()
+	}), nil
+}
+
+// believing is a lane with something to ask on the side, the one that is drawn first.
+func (e *Engine) believing() *lane {
+	for i := range e.lanes {
+		if l := e.lanes[(i+int(e.shown))%2]; l.play != nil && l.play.Pending() > 0 {
+			return l
+		}
+	}
+	return nil
+}
+
+// ask has one belief asked, and tells the page.
+func (e *Engine) ask(ctx context.Context) {
+	l := e.believing()
+	start := time.Now()
+	step, err := l.play.Ask(ctx)
+	if err != nil {
+		if errors.Is(err, webgpu.ErrDeviceLost) {
+			err = e.recover(ctx, err)
+		}
+		if err != nil {
+			e.event(Event{Event: "belief", Lane: &l.index, Error: oneLine(err)})
+		}
+		return
+	}
+	e.askTook = time.Since(start)
+	e.event(Event{Event: "belief", Lane: &l.index, T: &step.T, Belief: step.Belief})
+	if step.T <= l.at {
+		e.show()
+	}
+}
+
+// brief leaves out of a step what the stage draws itself.
+func brief(s *model.Step) *model.Step {
+	b := *s
+	b.Layers = make([]model.LayerStep, len(s.Layers))
+	for i, l := range s.Layers {
+		b.Layers[i] = model.LayerStep{Layer: l.Layer, Kind: l.Kind, Alpha: l.Alpha, Beta: l.Beta}
+	}
+	return &b
+}
