@@ -126,7 +126,8 @@ func (p page) wait(condition string) {
 	p.Helper()
 	if err := p.Wait("globalThis.shellgamePage && (s => "+condition+")(shellgamePage.state())", time.Minute); err != nil {
 		state, _ := chrome.Eval[string](p.Chrome, "JSON.stringify(globalThis.shellgamePage?.state() ?? null)")
-		p.Fatalf("%v\nstate: %s\nconsole: %v", err, state, p.Messages())
+		notices, _ := chrome.Eval[string](p.Chrome, "document.getElementById('notices')?.innerText ?? ''")
+		p.Fatalf("%v\nstate: %s\nnotices: %s\nconsole: %v", err, state, notices, p.Messages())
 	}
 }
 
