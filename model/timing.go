@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"shellgame/shaders"
 	"shellgame/webgpu"
 )
 
@@ -29,40 +28,18 @@ func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int
 	if err != nil {
 		return nil, err
 	}
-	empty, err := timePlays(ctx, r.dev, &webgpu.Recording{Name: "empty"}, step, plays)
+	empty, err := webgpu.Time(ctx, r.dev, &webgpu.Recording{Name: "empty"}, step, plays)
 	if err != nil {
 		return nil, err
 	}
 	var times []OpTime
 	for _, op := range r.record(f).rec.Ops {
 		rec := &webgpu.Recording{Name: op.Name, Ops: slices.Repeat([]webgpu.Op{op}, repeats)}
-		t, err := timePlays(ctx, r.dev, rec, step, plays)
+		t, err := webgpu.Time(ctx, r.dev, rec, step, plays)
 		if err != nil {
 			return nil, err
 		}
 		times = append(times, OpTime{op.Name, op.Kernel.Variant(op.C), max(t-empty, 0) / time.Duration(repeats)})
 	}
 	return times, nil
-}
-
-// timePlays returns the median wall time of playing rec, after a play to warm up.
-func timePlays(ctx context.Context, d webgpu.Device, rec *webgpu.Recording, step shaders.Step, plays int) (time.Duration, error) {
-	prog, err := d.Prepare(ctx, rec)
-	if err != nil {
-		return 0, err
-	}
-	defer prog.Release()
-	if _, err := prog.Play(ctx, step); err != nil {
-		return 0, err
-	}
-	times := make([]time.Duration, plays)
-	for i := range times {
-		start := time.Now()
-		if _, err := prog.Play(ctx, step); err != nil {
-			return 0, err
-		}
-		times[i] = time.Since(start)
-	}
-	slices.Sort(times)
-	return times[plays/2], nil
 }

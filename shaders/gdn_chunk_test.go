@@ -24,15 +24,25 @@ func (c *deltaCase) phases(t testing.TB, d webgpu.Device) (u, w, attn, o, state 
 		t.Fatalf("%d chunks, MaxChunks says %d", step.Chunks, n)
 	}
 	nu, nw, na := shaders.ChunkScratch(max(int(step.Chunks), 1), c.hv, c.k, c.v)
-	one := gputest.Run(t, d, shaders.GDNWY, c.consts(), c.p, step, gputest.F32(c.qkv), gputest.F32(c.gates), append(chunks, 0, 0, 0, 0),
+	wy, chunk := shaders.GDNWY, shaders.GDNChunk
+	if c.wide {
+		wy, chunk = shaders.GDNWYWide, shaders.GDNChunkWide
+	}
+	one := gputest.Run(t, d, wy, c.consts(), c.p, step, gputest.F32(c.qkv), gputest.F32(c.gates), append(chunks, 0, 0, 0, 0),
 		gputest.Poisoned(nu), gputest.Poisoned(nw), gputest.Poisoned(na))
-	two := gputest.Run(t, d, shaders.GDNChunk, c.consts(), c.p, step, gputest.F32(c.qkv), one[3], one[4], one[5], gputest.Seqs(seqs...), c.state, c.out())
+	two := gputest.Run(t, d, chunk, c.consts(), c.p, step, gputest.F32(c.qkv), one[3], one[4], one[5], gputest.Seqs(seqs...), c.state, c.out())
 	return gputest.Floats(one[3]), gputest.Floats(one[4]), gputest.Floats(one[5]), gputest.Floats(two[6]), gputest.Floats(two[5])
 }
 
 // Each phase writes what its twin writes, and both together what the recurrent rule gives on the
 // CPU: chunk = recurrence = CPU.
 func TestGDNChunk(t *testing.T) {
+	for _, wide := range []bool{false, true} {
+		t.Run(fmt.Sprintf("wide=%v", wide), func(t *testing.T) { testGDNChunk(t, wide) })
+	}
+}
+
+func testGDNChunk(t *testing.T, wide bool) {
 	var phase, whole worst
 	for _, s := range deltaShapes {
 		for _, tokens := range deltaTimes {
@@ -41,6 +51,9 @@ func TestGDNChunk(t *testing.T) {
 					continue
 				}
 				c := newDelta(s.k, s.v, s.hk, s.hv, decay, shaders.Seq{Count: uint32(tokens), SlotIn: 1, SlotOut: 0})
+				if c.wide = wide; wide && !shaders.GDNWide(c.p, s.k, s.v) {
+					continue
+				}
 				what := fmt.Sprintf("gdn_chunk %+v T %d decay %s", s, tokens, name)
 				// Solving the system reorders sums over the chunk's tokens as well.
 				tol := deltaTol(4*tokens, s.k)
@@ -65,10 +78,15 @@ func TestGDNChunk(t *testing.T) {
 func TestGDNChunkBatch(t *testing.T) {
 	for _, s := range deltaShapes {
 		c := newDelta(s.k, s.v, s.hk, s.hv, decays["mixed"], deltaBatch()...)
-		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-			o, state := c.runChunk(t, d)
-			c.checkAlone(t, d, o, state, gputest.Tolerance{}, (*deltaCase).runChunk)
-		})
+		for _, c.wide = range []bool{false, true} {
+			if c.wide && !shaders.GDNWide(c.p, s.k, s.v) {
+				continue
+			}
+			gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+				o, state := c.runChunk(t, d)
+				c.checkAlone(t, d, o, state, gputest.Tolerance{}, (*deltaCase).runChunk)
+			})
+		}
 	}
 }
 
@@ -76,13 +94,15 @@ func TestGDNChunkBatch(t *testing.T) {
 func TestGDNChunkSplit(t *testing.T) {
 	const tokens = 70
 	c := newDelta(12, 24, 2, 4, decays["mixed"], shaders.Seq{Count: tokens, SlotIn: 1, SlotOut: 0})
-	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		var splits []int
-		for at := range tokens + 1 {
-			splits = append(splits, at)
-		}
-		c.checkSplits(t, d, deltaTol(4*tokens, 12), tokens, (*deltaCase).runChunk, splits)
-	})
+	for _, c.wide = range []bool{false, true} {
+		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+			var splits []int
+			for at := range tokens + 1 {
+				splits = append(splits, at)
+			}
+			c.checkSplits(t, d, deltaTol(4*tokens, 12), tokens, (*deltaCase).runChunk, splits)
+		})
+	}
 }
 
 // The chunk table covers every token of every sequence once, in order.

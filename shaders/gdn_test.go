@@ -30,6 +30,7 @@ var decays = map[string][]float32{
 // deltaCase is the input of the delta rule for a batch: random values, unit keys some of which
 // repeat, beta up to and including 2.
 type deltaCase struct {
+	wide         bool // the wide kernels of the chunked form
 	k, v, hk, hv int
 	p            shaders.GDNParams
 	store        uint32 // what the recurrent forms round the state to
@@ -44,16 +45,19 @@ const deltaSlots = 6
 func newDelta(k, v, hk, hv int, decay []float32, seqs ...shaders.Seq) *deltaCase {
 	c := &deltaCase{k: k, v: v, hk: hk, hv: hv, seqs: seqs}
 	c.p = shaders.GDNParams{HK: uint32(hk), HV: uint32(hv), Stride: uint32(2*hk*k + hv*v + 3), Col: 2}
+	if (k|v)%4 == 0 { // as wide kernels want it
+		c.p.Stride, c.p.Col = c.p.Stride+5, 4
+	}
 	for _, s := range seqs {
 		c.tokens = max(c.tokens, int(s.Start+s.Count))
 	}
 	r := rand.New(rand.NewPCG(uint64(k*1000+v), uint64(c.tokens)))
 	c.qkv = gputest.Rand(7, (c.tokens+1)*int(c.p.Stride), 1)
 	for t := range c.tokens {
-		row := c.qkv[t*int(c.p.Stride)+2:]
+		row := c.qkv[t*int(c.p.Stride)+int(c.p.Col):]
 		for h := range 2 * hk {
 			if t > 0 && h >= hk && r.IntN(3) == 0 { // the key of the token before
-				copy(row[h*k:][:k], c.qkv[(t-1)*int(c.p.Stride)+2+h*k:][:k])
+				copy(row[h*k:][:k], c.qkv[(t-1)*int(c.p.Stride)+int(c.p.Col)+h*k:][:k])
 				continue
 			}
 			scale := 1.0
@@ -244,7 +248,7 @@ func swaps(tokens int) (c *deltaCase, want []float32) {
 	cups := []float32{3, 0, 2, 1, 4}
 	copy(gputest.Floats(c.state)[5:], cups)
 	for t := range tokens {
-		row := c.qkv[t*int(c.p.Stride)+2:]
+		row := c.qkv[t*int(c.p.Stride)+int(c.p.Col):]
 		clear(row[:11])
 		a := r.IntN(5)
 		b := (a + 1 + r.IntN(4)) % 5
@@ -275,7 +279,7 @@ func TestGDNBrokenTwin(t *testing.T) {
 	o, state := c.runStep(t, gputest.GPU(t))
 	for name, spoil := range map[string]func(b *deltaCase){
 		"sign of k in one token": func(b *deltaCase) {
-			row := b.qkv[20*int(b.p.Stride)+2+b.hk*b.k:]
+			row := b.qkv[20*int(b.p.Stride)+int(b.p.Col)+b.hk*b.k:]
 			row[3] = -row[3]
 		},
 		"state not read":       func(b *deltaCase) { b.seqs[0].SlotIn = shaders.NoSlot },

@@ -59,18 +59,23 @@ func TestEmbed(t *testing.T) {
 }
 
 func TestMatMul(t *testing.T) {
-	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatVec, shaders.MatVecRow} {
+	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatMulWide, shaders.MatVec, shaders.MatVecRow} {
 		for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
-			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}} {
+			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}, {129, 36, 132}} {
 				for _, add := range []uint32{0, 1} {
-					xs, ys := s.d+3, s.n+5
+					p := shaders.MatMulParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(s.d + 3), YStride: uint32(s.n + 5), YCol: 2, Rows: 1, Add: add}
+					if k == shaders.MatMulWide {
+						if p.XStride, p.YStride, p.YCol = p.D+4, p.N+8, 4; !p.Wide() {
+							continue
+						}
+					}
+					xs, ys := int(p.XStride), int(p.YStride)
 					x := gputest.F32(gputest.Rand(1, s.rows*xs, 1))
 					w := packed(kind, gputest.Rand(2, s.n*s.d, 1))
 					y := gputest.Poisoned((s.rows + 1) * ys)
 					if add == 1 {
 						copy(y, gputest.F32(gputest.Rand(3, s.rows*ys, 1)))
 					}
-					p := shaders.MatMulParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(xs), YStride: uint32(ys), YCol: 2, Rows: 1, Add: add}
 					gputest.Check(t, fmt.Sprintf("%s kind %d %+v add %d", k.Name, kind, s, add), dots(s.d), k, shaders.C{"W_KIND": kind}, p,
 						shaders.Step{Outs: uint32(s.rows)}, []int{2}, x, w, y)
 				}

@@ -9,6 +9,7 @@ import (
 
 	json "github.com/goccy/go-json"
 
+	"shellgame/internal/kernelbench"
 	"shellgame/internal/version"
 	"shellgame/model"
 	"shellgame/model/check"
@@ -20,8 +21,9 @@ import (
 type benchCmd struct {
 	deviceFlag
 	Op      string `help:"Only this kernel, such as gdn_step, or operation, such as layers.0.gdn.step." placeholder:"NAME"`
+	Kernel  string `help:"Time this kernel by itself at --shape, such as matmul with R=4096,N=4096,D=4096; a wrong name lists them." placeholder:"NAME"`
 	Model   string `help:"Folder of a checkpoint; default is a random model of two layers, gated delta rule and attention." type:"path" placeholder:"DIR"`
-	Shape   string `help:"Sizes of the random model; FF is the MLP's. Default D=128,H=4,K=32,V=64,W=4,FF=256,N=288." placeholder:"D=512,K=96"`
+	Shape   string `help:"Sizes of the kernel, or of the random model; FF is the MLP's. Default D=128,H=4,K=32,V=64,W=4,FF=256,N=288." placeholder:"D=512,K=96"`
 	Tokens  int    `help:"Tokens read in the play whose dispatches are timed; 1 is a step." default:"1"`
 	Past    int    `help:"Tokens read before it." default:"32"`
 	Repeats int    `help:"Dispatches in one submission." default:"20"`
@@ -138,10 +140,6 @@ func (c *benchCmd) Run(a *app) error {
 		return err
 	}
 	defer dev.Close()
-	m, err := c.load(a, dev)
-	if err != nil {
-		return err
-	}
 	// A time is only worth printing where the numbers are right.
 	rep, err := check.Run(a.ctx, dev, false)
 	if err != nil {
@@ -150,6 +148,13 @@ func (c *benchCmd) Run(a *app) error {
 	if !rep.Pass {
 		w := rep.Worst()
 		return fmt.Errorf("bench: %s: kernel %s (%s) is off by %.3g, want at most %.3g: %w", describe(dev), w.Name, w.Shape, w.Worst, w.Bound, check.ErrUntrusted)
+	}
+	if c.Kernel != "" {
+		return c.kernel(a, dev)
+	}
+	m, err := c.load(a, dev)
+	if err != nil {
+		return err
 	}
 	positions := c.Past + c.Tokens*(c.Plays+4) + 1
 	r, err := m.NewRunner(model.Options{Tokens: max(c.Tokens, c.Past), Positions: positions, Rows: 2 * positions, Slots: 3, Seqs: 1, Trace: c.Trace})
@@ -203,6 +208,37 @@ func (c *benchCmd) Run(a *app) error {
 	for _, o := range res.Ops {
 		fmt.Fprintf(a.out, "%10.1f µs  %-24s %s\n", o.Time, o.Op, o.Kernel)
 	}
+	return nil
+}
+
+// kernel times one kernel by itself.
+func (c *benchCmd) kernel(a *app, dev webgpu.Device) error {
+	shape := map[string]int{}
+	if c.Shape != "" {
+		for _, part := range strings.Split(c.Shape, ",") {
+			name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return usage("--shape: got %q, want sizes like R=4096,N=4096,D=4096", part)
+			}
+			shape[name] = n
+		}
+	}
+	r, err := kernelbench.Run(a.ctx, dev, c.Kernel, shape, c.Repeats, c.Plays)
+	if err != nil {
+		return err
+	}
+	info := dev.Info()
+	if c.JSON {
+		return a.printJSON(struct {
+			Device  string `json:"device"`
+			Adapter string `json:"adapter"`
+			Driver  string `json:"driver"`
+			Commit  string `json:"commit"`
+			kernelbench.Result
+		}{info.Kind, info.Adapter, info.Driver, version.Commit(), r})
+	}
+	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: check at %.2g of its bound; %.1f µs, %.4g %s\n", info.Kind, info.Adapter, info.Driver, version.Commit(), r.Kernel, r.Shape, r.Worst, r.Time, r.Rate, r.Unit)
 	return nil
 }
 
