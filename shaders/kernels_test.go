@@ -59,13 +59,18 @@ func TestEmbed(t *testing.T) {
 }
 
 func TestMatMul(t *testing.T) {
-	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatMulWide, shaders.MatVec, shaders.MatVecRow} {
+	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatMulWide, shaders.MatVec, shaders.MatVecWide, shaders.MatVecRow} {
 		for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
-			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}, {129, 36, 132}} {
+			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}, {129, 36, 132}, {3, 264, 17}} {
 				for _, add := range []uint32{0, 1} {
 					p := shaders.MatMulParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(s.d + 3), YStride: uint32(s.n + 5), YCol: 2, Rows: 1, Add: add}
 					if k == shaders.MatMulWide {
 						if p.XStride, p.YStride, p.YCol = p.D+4, p.N+8, 4; !p.Wide() {
+							continue
+						}
+					}
+					if k == shaders.MatVecWide {
+						if p.XStride = p.D + 8; !p.WideRow() {
 							continue
 						}
 					}

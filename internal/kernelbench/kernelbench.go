@@ -54,9 +54,11 @@ var jobs = map[string]struct {
 	"matmul":      {map[string]int{"R": 1024, "N": 1024, "D": 1024, "W": 0}, func(b *bench) job { return b.matmul(shaders.MatMul) }},
 	"matmul_wide": {map[string]int{"R": 1024, "N": 1024, "D": 1024, "W": 0}, func(b *bench) job { return b.matmul(shaders.MatMulWide) }},
 	"matvec":      {map[string]int{"N": 4096, "D": 4096, "W": 1}, func(b *bench) job { b.shape["R"] = 1; return b.matmul(shaders.MatVec) }},
+	"matvec_wide": {map[string]int{"N": 4096, "D": 4096, "W": 1}, func(b *bench) job { b.shape["R"] = 1; return b.matmul(shaders.MatVecWide) }},
 	"gdn_step":    {deltaShape, func(b *bench) job { return b.delta(nil, shaders.GDNStep) }},
 	"gdn_chunk":   {deltaShape, func(b *bench) job { return b.delta(shaders.GDNWY, shaders.GDNChunk) }},
 	"gdn_wide":    {deltaShape, func(b *bench) job { return b.delta(shaders.GDNWYWide, shaders.GDNChunkWide) }},
+	"gdn_column":  {deltaShape, func(b *bench) job { return b.delta(nil, shaders.GDNColumn) }},
 	"attention":   {map[string]int{"T": 1024, "H": 16, "HD": 128}, func(b *bench) job { return b.attention(shaders.Attention, b.shape["T"]) }},
 	"decode":      {map[string]int{"T": 4096, "H": 16, "HD": 128}, func(b *bench) job { return b.attention(shaders.AttentionDecode, 1) }},
 }
@@ -225,7 +227,7 @@ func (b *bench) matmul(k *shaders.Kernel) job {
 		}
 	}
 	p := shaders.MatMulParams{D: uint32(d), N: uint32(n), XStride: uint32(d), YStride: uint32(n)}
-	if k == shaders.MatMulWide && !p.Wide() {
+	if k == shaders.MatMulWide && !p.Wide() || k == shaders.MatVecWide && !p.WideRow() {
 		b.err = fmt.Errorf("kernelbench: %s takes multiples of four, got N=%d, D=%d", k.Name, n, d)
 		return job{}
 	}
@@ -235,7 +237,7 @@ func (b *bench) matmul(k *shaders.Kernel) job {
 		rec.Dispatch(k.Name, k, shaders.C{"W_KIND": kind}, p, xb, wb, yb)
 	}
 	j := job{ops: ops, step: step, work: 2 * float64(r) * float64(n) * float64(d), unit: "GFLOP/s"}
-	if k == shaders.MatVec {
+	if k == shaders.MatVec || k == shaders.MatVecWide {
 		j.work, j.unit = 4*float64(len(stored)), "GB/s"
 	}
 	j.check = func() (float64, error) {
@@ -316,7 +318,7 @@ func (b *bench) delta(wy, k *shaders.Kernel) job {
 	recurrent := func(rec *webgpu.Recording) {
 		rec.Dispatch("step", shaders.GDNStep, consts, p, qb, gb, sb, state, o)
 	}
-	ops := recurrent
+	ops := func(rec *webgpu.Recording) { rec.Dispatch(k.Name, k, consts, p, qb, gb, sb, state, o) }
 	if wy != nil {
 		nu, nw, na := shaders.ChunkScratch(int(step.Chunks), h, kd, vd)
 		u, w, attn, cb := b.buffer("u", nu, nil), b.buffer("w", nw, nil), b.buffer("attn", na, nil), b.buffer("chunks", 0, table)
