@@ -124,8 +124,12 @@ func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 	switch {
 	case c.f.few && c.r.software:
 		k = shaders.MatVecRow
+	case c.f.few && p.D >= 512 && p.WideRow():
+		k = shaders.MatVecWide
 	case c.f.few:
 		k = shaders.MatVec
+	case c.r.wide && p.Wide():
+		k = shaders.MatMulWide
 	}
 	c.op(name, k, shaders.C{"W_KIND": w.kind}, p, c.buf(x), w.buf, c.buf(y))
 }
@@ -237,15 +241,19 @@ func (c *recorder) deltaRule(qkv, gates, state, o string) {
 	p := shaders.GDNParams{HK: uint32(cfg.HK), HV: uint32(cfg.HV), Stride: uint32(cfg.C())}
 	if c.f.chunk {
 		u, w, attn := c.buf("chunk.u"), c.buf("chunk.w"), c.buf("chunk.attn")
-		c.op("gdn.wy", shaders.GDNWY, consts, p, c.buf(qkv), c.buf(gates), c.buf("chunks"), u, w, attn)
-		c.op("gdn.chunk", shaders.GDNChunk, consts, p, c.buf(qkv), u, w, attn, c.buf("seqs"), c.buf(state), c.buf(o))
+		wy, chunk := shaders.GDNWY, shaders.GDNChunk
+		if shaders.GDNWide(p, cfg.K, cfg.V) {
+			wy, chunk = shaders.GDNWYWide, shaders.GDNChunkWide
+		}
+		c.op("gdn.wy", wy, consts, p, c.buf(qkv), c.buf(gates), c.buf("chunks"), u, w, attn)
+		c.op("gdn.chunk", chunk, consts, p, c.buf(qkv), u, w, attn, c.buf("seqs"), c.buf(state), c.buf(o))
 		return
 	}
 	if kind := stores[c.r.Opts.Switches.Store]; kind != shaders.F32 {
 		consts["STORE"] = kind
 	}
 	kernel := shaders.GDNStep
-	if c.f.few && c.r.software {
+	if c.r.software && (c.f.few || c.r.dev.Info().Kind == "browser") {
 		kernel = shaders.GDNColumn
 	}
 	c.op("gdn.step", kernel, consts, p, c.buf(qkv), c.buf(gates), c.buf("seqs"), c.buf(state), c.buf(o))

@@ -39,8 +39,10 @@ func random(t testing.TB, d webgpu.Device, cfg string) *model.Model {
 	return m
 }
 
+// runner makes a runner that takes the chunked form early, so that tests see both forms.
 func runner(t testing.TB, m *model.Model, o model.Options) *model.Runner {
 	t.Helper()
+	o.ChunkFrom = 16
 	r, err := m.NewRunner(o)
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"shellgame/model/config"
@@ -19,6 +20,9 @@ type Options struct {
 	Rows      int // rows of the KV cache, shared by all sessions; default Positions + Tokens
 	TopK      int // most probable tokens found for each output; default 8
 	Trace     bool
+	// ChunkFrom is the length of a sequence from which the chunked delta rule is planned; default
+	// what is the faster on the device, which on a CPU it never is.
+	ChunkFrom int
 	Switches  Switches // what is changed in the forward pass
 }
 
@@ -30,6 +34,7 @@ type Runner struct {
 
 	dev      webgpu.Device
 	software bool // a GPU interface that computes on a CPU, where barriers are dear
+	wide     bool // large tiles pay
 	bufs     map[string]webgpu.Buffer
 	names    []layerNames
 	progs    map[form]*program
@@ -98,8 +103,14 @@ func (m *Model) NewRunner(o Options) (*Runner, error) {
 	set(&o.Slots, o.Seqs+4)
 	set(&o.Rows, o.Positions+o.Tokens)
 	set(&o.TopK, 8)
+	info := m.dev.Info()
+	software := info.Software && info.Kind != "cpu"
+	if software || info.Kind == "cpu" {
+		set(&o.ChunkFrom, math.MaxInt)
+	}
+	set(&o.ChunkFrom, shaders.ChunkFrom)
 	o.TopK = min(o.TopK, m.Config.N)
-	r := &Runner{Model: m, Opts: o, dev: m.dev, software: m.dev.Info().Software && m.dev.Info().Kind != "cpu", bufs: map[string]webgpu.Buffer{}, progs: map[form]*program{}, ropes: map[*config.Rope]string{}, slotRefs: make([]int, o.Slots), rowRefs: make([]int, o.Rows)}
+	r := &Runner{Model: m, Opts: o, dev: m.dev, software: software, wide: !software || info.Kind != "browser" && o.Tokens > 64, bufs: map[string]webgpu.Buffer{}, progs: map[form]*program{}, ropes: map[*config.Rope]string{}, slotRefs: make([]int, o.Slots), rowRefs: make([]int, o.Rows)}
 	if err := r.makeBuffers(); err != nil {
 		r.Release()
 		return nil, err
@@ -333,7 +344,7 @@ func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 		tokens += len(in.IDs)
 		longest = max(longest, len(in.IDs))
 	}
-	return form{step: tokens == 1, few: tokens <= fewTokens, chunk: tokens > fewTokens && longest >= shaders.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
+	return form{step: tokens == 1, few: tokens <= fewTokens, chunk: tokens > fewTokens && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
 }
 
 // chunkOK reports whether prompts may take the chunked delta rule, which has no state after each of

@@ -89,7 +89,7 @@ func prompt(ctx context.Context, m *model.Model, g goldentest.Case) ([]goldentes
 	}
 	// Room for the continuation, so that it can be read in one pass too.
 	total := len(ids) + len(decode)
-	r, err := m.NewRunner(model.Options{Tokens: total, Seqs: 1, Slots: 2, Positions: total, Rows: 2 * total, Trace: true})
+	r, err := m.NewRunner(model.Options{Tokens: total, Seqs: 1, Slots: 2, Positions: total, Rows: 2 * total, Trace: true, ChunkFrom: 16})
 	if err != nil {
 		return nil, err
 	}
