@@ -79,7 +79,7 @@ const app = {
 };
 const panels = new Panels($("panels"), app);
 app.onMoment(marks($("marks")));
-for (const name of ["curve"]) link.on(name, (m) => { for (const f of listeners.get(name) ?? []) f(m); });
+for (const name of ["curve", "belief"]) link.on(name, (m) => { for (const f of listeners.get(name) ?? []) f(m); });
 
 // ---- small things of the page
 
@@ -186,6 +186,15 @@ function drawAnswer(a, asks) {
 }
 
 player.onchange = show;
+// Beliefs come one by one, some at once: they are drawn together.
+let believed = 0;
+player.onbelief = () => {
+  believed ||= setTimeout(() => {
+    believed = 0;
+    panels.show();
+    for (const f of followers) f(app.moment());
+  }, 30);
+};
 player.onwait = (t) => { $("where").textContent = t < 0 ? "going back\u2026" : `on the way to word ${t}\u2026`; };
 player.onerror = (e) => notice("step", e.message, { bad: true });
 
@@ -659,6 +668,10 @@ function startEngine() {
 
 link.on("progress", (m) => showProgress(progress(m.what, m.done, m.total), m.done, m.total));
 link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
+link.on("belief", (m) => {
+  if (m.error) notice("belief", `What the model believes could not be asked: ${m.error}`, { bad: true });
+  else if (!m.lane) player.believe(m.t, m.belief, m.truth);
+});
 link.on("hover", (m) => hover(m.text ?? ""));
 link.on("seek", (m) => player.jump(m.t));
 link.on("select", (m) => store.set({ layer: m.layer, head: Math.max(m.head, 0) }));

@@ -17,6 +17,7 @@ export class Player {
   playing = false;
   perSecond = 2;
   onchange = () => {};
+  onbelief = () => {};
   onerror = () => {};
   onwait = () => {}; // called with the goal of a move that takes longer than a moment
 
@@ -35,6 +36,12 @@ export class Player {
     this.t = t;
     this.steps = steps;
     this.onchange();
+  }
+
+  // believe adds to a step, seen or not, what the model believes after it.
+  believe(t, belief, truth) {
+    this.steps[t] = { t, truth, ...this.steps[t], belief };
+    this.onbelief();
   }
 
   // go moves to t and resolves when the player stands still.

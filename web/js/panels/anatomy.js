@@ -302,7 +302,9 @@ export function create(app, root) {
       let width = 0;
       const word = app.moment().words[a.t]?.word ?? "";
       const text = (s, at, o) => all.append(svg("text", { x: 10, y: at, "font-size": o.size, fill: o.fill, "font-family": o.mono ? c.mono : c.sans, "font-weight": o.bold ? 650 : 400 }, s));
-      text(`${app.moment().model.name}, word ${a.t} ${word}, layer ${a.layer}, head ${a.head}: ${explain(a)}`, y, { size: 13, fill: c.text });
+      text(`${app.moment().model.name}, word ${a.t} ${word}, layer ${a.layer}, head ${a.head}`, y, { size: 14, fill: c.text, bold: true });
+      y += 22;
+      text(explain(a), y, { size: 13, fill: c.text });
       const gauge = dial(c, a);
       stages.forEach((st, n) => {
         const s = new Sheet("");
@@ -317,7 +319,7 @@ export function create(app, root) {
         y += box.height + 56;
       });
       gauge.setAttribute("x", width + 10);
-      gauge.setAttribute("y", 40);
+      gauge.setAttribute("y", 60);
       all.append(gauge);
       width = Math.max(width + 260, 760);
       all.setAttribute("viewBox", `0 0 ${width} ${y + 10}`);

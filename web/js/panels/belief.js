@@ -148,15 +148,15 @@ export function create(app, root) {
 
   return {
     show,
-    // The columns with a belief, names on the left.
+    // The last 40 statements read, names on the left.
     svg() {
-      const some = sheet.svg();
-      const left = names.cloneNode(true);
-      const wide = names.viewBox.baseVal.width;
-      const box = some.viewBox.baseVal;
-      some.setAttribute("x", wide);
-      const all = svg("svg", { viewBox: `0 0 ${wide + box.width} ${box.height}` }, left, some);
-      return all;
+      const to = columns.findLastIndex((t) => moment.steps[t]) + 1;
+      const from = Math.max(to - 40, 0);
+      const left = names.viewBox.baseVal.width;
+      const width = Math.max((to - from) * W, W) + 4;
+      const part = sheet.svg();
+      for (const [k, v] of Object.entries({ x: left, width, viewBox: `${from * W} 0 ${width} ${height()}` })) part.setAttribute(k, v);
+      return svg("svg", { viewBox: `0 0 ${left + width} ${height()}` }, names.cloneNode(true), part);
     },
     table: () => ({
       caption: "What the model believes at the end of each statement",

@@ -54,13 +54,13 @@ export function create(app, root) {
   let scene = null;
   let moment = null;
   let frame = 0;
+  let move = null; // {before, began, time} of the swap under way
   const cups = []; // groups by cup
   let layout = null;
 
   onWidth(box, () => { if (moment) draw(); });
 
   function draw() {
-    cancelAnimationFrame(frame);
     const c = palette(app.theme());
     const width = Math.max(box.clientWidth, 280);
     const n = scene.names.length;
@@ -124,7 +124,7 @@ export function create(app, root) {
     }
     const height = y;
     for (const [k, v] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) drawing.setAttribute(k, v);
-    put(1, scene.places.map((p) => p.cup));
+    place(performance.now());
   }
 
   function drawBits(c, text, width, y) {
@@ -133,9 +133,11 @@ export function create(app, root) {
     text(4, y, scene.bits.length ? `bits: ${scene.bits.length}, with the variables that point at them` : "bits: none read yet", { anchor: "start" });
     y += 12;
     const target = scene.question ? scene.places.find((p) => p.asked)?.value ?? -1 : -1;
+    const pointed = new Set(scene.places.map((p) => Math.floor((p.value ?? -across) / across))); // lines of bits with names below
+    let top = y;
     scene.bits.forEach((bit, i) => {
+      if (i > 0 && i % across === 0) top += pointed.has(i / across - 1) ? 52 : 40;
       const x = 4 + (i % across) * cell;
-      const top = y + Math.floor(i / across) * 52;
       const who = scene.places.filter((p) => p.value === i);
       text(x + cell / 2, top + 8, String(i), { size: 9.5 });
       const on = who.length > 0;
@@ -143,7 +145,7 @@ export function create(app, root) {
       text(x + cell / 2, top + 27, String(bit), { size: 13, mono: true, bold: on, fill: i === target ? c.panel : c.text });
       if (on) text(x + cell / 2, top + 44, who.map((p) => p.name).join(""), { size: who.length > 3 ? 9.5 : 12, mono: true, bold: true, fill: c.accent });
     });
-    return y + Math.ceil(scene.bits.length / across) * 52 + 2;
+    return top + (scene.bits.length ? 54 : 2);
   }
 
   // put stands the cups between where they were (by place) and where they are.
@@ -162,14 +164,19 @@ export function create(app, root) {
     const room = app.player.perSecond > 0 ? 600 / app.player.perSecond : 0;
     const time = app.player.playing ? Math.min(400, room) : 400;
     if (time < 60) return;
-    const start = performance.now();
+    move = { before, began: performance.now(), time };
     const tick = (now) => {
-      const u = Math.min(Math.max((now - start) / time, 0), 1);
-      put(u, before);
-      if (u < 1) frame = requestAnimationFrame(tick);
+      place(now);
+      if (move) frame = requestAnimationFrame(tick);
     };
-    put(0, before);
     frame = requestAnimationFrame(tick);
+  }
+
+  // place puts the cups where they are now.
+  function place(now) {
+    const u = move ? Math.min(Math.max((now - move.began) / move.time, 0), 1) : 1;
+    put(u, move?.before ?? scene.places.map((p) => p.cup));
+    if (u === 1) move = null;
   }
 
   function sentence() {
@@ -181,8 +188,8 @@ export function create(app, root) {
     const right = now.filter((g) => g.right).length;
     const what = scene.swap ? `${word} exchanges what ${scene.swap[0]} and ${scene.swap[1]} hold.`
       : asked(word) ? `${word} asks ${asked(word).bit ? `for the bit that ${asked(word).name} points to` : `what ${asked(word).name} holds`}.`
-      : `Word ${t}: ${word}`;
-    const said = now.length ? ` The model has ${right} of ${now.length} right.` : t > 0 ? " This run does not record what the model believes." : "";
+      : `Word ${t}: ${word}.`;
+    const said = now.length ? ` The model has ${right} of ${now.length} right.` : moment.live ? "" : " What the model believes comes from the live engine.";
     return what + (scene.places.some((p) => p.value !== null) ? said : "");
   }
 
@@ -205,15 +212,17 @@ export function create(app, root) {
       const same = shown?.words === m.words;
       const on = same && m.t === shown.t + 1 && scene.swap;
       const back = same && m.t === shown.t - 1 && swapOf(m.words[shown.t]?.word);
-      if (same && m.t === shown.t && shown.steps === m.steps[m.t] && shown.theme === app.theme()) return; // an animation goes on
-      const before = same ? placesAt(m.words, scene.names, shown.t) : null;
-      draw();
-      if ((on || back) && !app.reduced()) swap(before);
-      shown = { words: m.words, t: m.t, steps: m.steps[m.t], theme: app.theme() };
+      if (!same || m.t !== shown.t) {
+        move = null;
+        cancelAnimationFrame(frame);
+        if ((on || back) && !app.reduced()) swap(placesAt(m.words, scene.names, shown.t));
+      }
+      draw(); // a swap under way goes on
+      shown = { words: m.words, t: m.t };
     },
     close() {
       cancelAnimationFrame(frame);
-      shown = null;
+      move = shown = null;
     },
     svg: () => drawing,
     table: () => ({

@@ -129,10 +129,10 @@ class Pane {
     const words = m.words;
     const width = Math.max(this.#room.clientWidth, 240);
     const long = Math.min(11, Math.max(...words.map((w) => w.word.length)));
-    let left = 12 + long * 6.7;
+    let left = 12 + long * 6.3;
     let right = 6 + long * 4; // for words that lean over
     let p = plan(words.length, Math.min(width - left - right, 460));
-    const named = p.cell >= 11;
+    const named = p.cell >= 10;
     if (!named) {
       left = 34;
       right = 4;
@@ -146,8 +146,8 @@ class Pane {
     if (named) {
       words.forEach((w, i) => {
         const ink = i === t ? c.text : c.dim;
-        s.text(left - 5, top + at(i) + p.cell / 2 + 4, short(w.word), { size: 10.5, anchor: "end", mono: true, fill: ink, bold: i === t });
-        s.text(left + at(i) + p.cell / 2 + 4, top - 5, short(w.word), { size: 10.5, mono: true, turn: -55, fill: ink });
+        s.text(left - 5, top + at(i) + p.cell / 2 + 4, short(w.word), { size: 10, anchor: "end", mono: true, fill: ink, bold: i === t });
+        s.text(left + at(i) + p.cell / 2 + 4, top - 5, short(w.word), { size: 10, mono: true, turn: -55, fill: ink });
       });
     } else {
       const step = [5, 10, 20, 50, 100, 200].find((x) => at(x) >= 34) ?? 500;
