@@ -76,3 +76,87 @@ func TestCups(t *testing.T) {
 	p.wait(apart)
 	p.quiet()
 }
+
+// What the model believes is asked while it reads: a model that loses track is found out, the first
+// wrong step is one click away, and the constructed model is never wrong.
+func TestBeliefPanel(t *testing.T) {
+	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=st&model=st-gdn-pos&n=64&seed=2&device=cpu")
+	p.live("st-gdn-pos")
+	p.view("belief", ".sheet svg")
+	p.press(".view-belief button:last-of-type")
+	p.wait("s.t === s.words.length - 2 && !s.busy")
+	const all = "document.querySelector('.view-belief .lead').textContent.includes(' of 325 beliefs')" // start and 64 swaps, five variables
+	p.wait(all)
+	right := eval[int](p, "parseInt(document.querySelector('.view-belief .lead').textContent)")
+	if right < 30 || right > 300 {
+		t.Errorf("%d of 325 beliefs are right: want a model that loses track on the way", right)
+	}
+	label := p.in(".view-belief button.small")
+	var word int
+	if _, err := fmt.Sscanf(label, "Go to the first wrong step: word %d", &word); err != nil || word < 2 {
+		t.Fatalf("the button says %q, want a first wrong step after the start", label)
+	}
+	if n := eval[int](p, "document.querySelectorAll('#marks line').length"); n < 20 {
+		t.Errorf("%d marks over the timeline, want one for each step with a wrong belief", n)
+	}
+	p.shot("belief-wrong")
+	p.press(".view-belief button.small")
+	p.at(word)
+	// The cups of that moment: one of them is believed to hold something else.
+	p.view("cups", "svg")
+	p.wait("/✗/.test(document.querySelector('.view-cups svg').textContent)")
+	p.shot("cups-wrong")
+	p.click("back")
+	p.at(word - 1)
+	p.wait("!/✗/.test(document.querySelector('.view-cups svg').textContent) && /✓/.test(document.querySelector('.view-cups svg').textContent)")
+
+	p.choose("model", "st-constructed")
+	p.live("st-constructed")
+	p.click("end")
+	p.view("belief", ".sheet svg")
+	p.wait(all)
+	if got := p.in(".view-belief .lead"); !strings.HasPrefix(got, "325 of 325 ") {
+		t.Errorf("the constructed model: %q, want that all are right", got)
+	}
+	// The keyboard reads the cells and goes to their words.
+	p.press(".view-belief .sheet")
+	eval[bool](p, "(document.querySelector('.view-belief .sheet').focus(), true)")
+	for range 3 {
+		p.key("ArrowRight")
+	}
+	want := eval[string](p, "`after word 3 \"${shellgamePage.state().words[3]}\": asked for a the model says `")
+	if got := p.in(".view-belief .tip"); !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "which is right") {
+		t.Errorf("under the cursor: %q, want %q …", got, want)
+	}
+	p.key("Enter")
+	p.at(3)
+	p.quiet()
+}
+
+// Every panel at three widths in both themes: nothing is wider than the window.
+func TestPanelSizes(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		width, height int
+		dark          bool
+	}{
+		{"1400", 1400, 1500, false}, {"1400-dark", 1400, 1500, true},
+		{"800", 800, 1700, false}, {"800-dark", 800, 1700, true},
+		{"390", 390, 2400, false}, {"390-dark", 390, 2400, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := open(t, chrome.Options{Width: c.width, Height: c.height, Dark: c.dark}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")
+			p.live("sbr-hybrid-neg")
+			p.click("end")
+			p.wait("s.answer && !s.busy")
+			for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}} {
+				p.view(v[0], v[1])
+				if wide := eval[int](p, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
+					t.Errorf("%s: the page is %d pixels wider than its window", v[0], wide)
+				}
+				p.shot("panel-" + v[0] + "-" + c.name)
+			}
+			p.quiet()
+		})
+	}
+}

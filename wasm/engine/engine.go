@@ -51,6 +51,7 @@ type Event struct {
 	T      *int          `json:"t,omitempty"`
 	Lane   *int          `json:"lane,omitempty"`
 	Belief *model.Belief `json:"belief,omitempty"`
+	Truth  *model.Truth  `json:"truth,omitempty"`
 
 	// Least and Most are heights in CSS pixels that the stage can do with, and make use of.
 	Least float64 `json:"least,omitempty"`

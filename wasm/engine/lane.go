@@ -356,7 +356,7 @@ func (e *Engine) ask(ctx context.Context) {
 		return
 	}
 	e.askTook = time.Since(start)
-	e.event(Event{Event: "belief", Lane: &l.index, T: &step.T, Belief: step.Belief})
+	e.event(Event{Event: "belief", Lane: &l.index, T: &step.T, Belief: step.Belief, Truth: step.Truth})
 	if step.T <= l.at {
 		e.show()
 	}
