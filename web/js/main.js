@@ -634,6 +634,7 @@ function fitFrame(size) {
   $("frame").style.height = `${Math.ceil(Math.max(Math.min(left, needs.most), needs.least))}px`;
 }
 addEventListener("resize", () => fitFrame());
+new ResizeObserver(() => fitFrame()).observe($("panels"));
 
 function enable(on) {
   $("run").disabled = $("dice").disabled = !on;
