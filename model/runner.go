@@ -334,8 +334,12 @@ func (r *Runner) play(ctx context.Context, inputs []Input, logits bool, trace tr
 }
 
 // fewTokens is up to how many tokens a play takes the kernels of a step: a word each to ask for
-// five values and five bits. Most of a tile of [shaders.MatMul] would be idle.
-const fewTokens = 10
+// five values and five bits. Most of a tile of [shaders.MatMul] would be idle. Where a CPU computes,
+// that costs more than reading the weights again: on SwiftShader a tile takes as long as 28 rows.
+const (
+	fewTokens         = 10
+	fewSoftwareTokens = 28
+)
 
 // form chooses the recording for a play.
 func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
@@ -344,7 +348,8 @@ func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 		tokens += len(in.IDs)
 		longest = max(longest, len(in.IDs))
 	}
-	return form{step: tokens == 1, few: tokens <= fewTokens, chunk: tokens > fewTokens && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
+	few := tokens <= fewTokens || r.software && tokens <= fewSoftwareTokens
+	return form{step: tokens == 1, few: few, chunk: !few && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
 }
 
 // chunkOK reports whether prompts may take the chunked delta rule, which has no state after each of

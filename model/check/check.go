@@ -108,7 +108,7 @@ const probe = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":64,"int
 // Trust runs a small model on dev as a whole, a prompt and some steps, and compares it with the CPU.
 // If they differ it runs the quick check and returns an error, wrapping ErrUntrusted, that names the
 // kernel that is wrong.
-func Trust(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 20, 4) }
+func Trust(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 40, 4) }
 
 // TrustSteps is [Trust] for who only reads token by token: the kernels that read prompts, which take
 // a browser without a GPU seconds to compile, are left out.

@@ -88,6 +88,53 @@ func TestPublishedScores(t *testing.T) {
 	})
 }
 
+// Read a few tokens at a time, programs in parts, every program gets the same answer, and what was
+// found so far can be told at any time.
+func TestPartsScoreTheSame(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := open(t, d, "sbr-hybrid-neg")
+		o := eval.Options{Task: task.StateBasedRecall, Levels: []int{2, 9}, Samples: 4, Seed: 3}
+		want, err := eval.Run(context.Background(), m, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tokens := range []int{7, 30} {
+			r, err := eval.New(m, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plays, before := 0, 0
+			for ; !r.Done(); plays++ {
+				read, err := r.Play(context.Background(), tokens)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if read < 1 || read > tokens {
+					t.Errorf("a play of at most %d tokens read %d", tokens, read)
+				}
+				done, total := r.Progress()
+				if done < before || total != 8 {
+					t.Errorf("%d of %d programs after %d", done, total, before)
+				}
+				before = done
+			}
+			if read := 4 * (2 + 2 + 11 + 9 + 9 + 11); plays < read/tokens || before != 8 {
+				t.Errorf("%d tokens at a time: %d plays of %d tokens, %d programs", tokens, plays, read, before)
+			}
+			for i, s := range r.Scores() {
+				p, stderr := s.Accuracy()
+				if got := (eval.Level{N: s.N, Accuracy: p, Stderr: stderr}); got != want.Levels[i] || s.Samples != 4 {
+					t.Errorf("%d tokens at a time: got %+v of %d, want %+v", tokens, got, s.Samples, want.Levels[i])
+				}
+			}
+			r.Release()
+		}
+	})
+	if p, e := (eval.Score{N: 4}).Accuracy(); p != 0 || e != 0 {
+		t.Errorf("before the first answer: %v ± %v", p, e)
+	}
+}
+
 // Another model's scores are told apart, or the test above would show nothing.
 func TestOtherScoresDiffer(t *testing.T) {
 	own, p := readEval(t, "st-gdn-pos"), readEval(t, "st-hybrid-neg")

@@ -39,19 +39,27 @@ type Hooks struct {
 
 // Event is a message that answers no request.
 type Event struct {
-	SG     int           `json:"sg"`
-	Event  string        `json:"event"`
-	What   string        `json:"what,omitempty"`
-	Done   int64         `json:"done,omitempty"`
-	Total  int64         `json:"total,omitempty"`
-	Error  string        `json:"error,omitempty"`
-	Text   string        `json:"text,omitempty"`
-	Layer  *int          `json:"layer,omitempty"`
-	Head   *int          `json:"head,omitempty"`
-	T      *int          `json:"t,omitempty"`
+	SG    int    `json:"sg"`
+	Event string `json:"event"`
+	What  string `json:"what,omitempty"`
+	Done  int64  `json:"done,omitempty"`
+	Total int64  `json:"total,omitempty"`
+	Error string `json:"error,omitempty"`
+	Text  string `json:"text,omitempty"`
+	Layer *int   `json:"layer,omitempty"`
+	Head  *int   `json:"head,omitempty"`
+	T     *int   `json:"t,omitempty"`
+
+	// of belief
 	Lane   *int          `json:"lane,omitempty"`
 	Belief *model.Belief `json:"belief,omitempty"`
 	Truth  *model.Truth  `json:"truth,omitempty"`
+
+	// of curve
+	Model   string `json:"model,omitempty"`
+	N       int    `json:"n,omitempty"`
+	Right   *int   `json:"right,omitempty"`
+	Samples int    `json:"samples,omitempty"`
 
 	// Least and Most are heights in CSS pixels that the stage can do with, and make use of.
 	Least float64 `json:"least,omitempty"`
@@ -74,6 +82,8 @@ type Engine struct {
 	late    [][]byte      // replies of jobs that were ended
 	heard   time.Time     // when the last message was answered
 	askTook time.Duration // how long the last belief took
+	pace    pace
+	trusted bool // reading prompts was checked on this device
 }
 
 // New makes an engine.
@@ -106,6 +116,11 @@ type request struct {
 	Layer    *int            `json:"layer"`
 	Head     *int            `json:"head"`
 	Visible  bool            `json:"visible"`
+	From     int             `json:"from"`
+	Models   []string        `json:"models"`
+	Levels   []int           `json:"levels"`
+	Samples  int             `json:"samples"`
+	Store    string          `json:"store"`
 }
 
 // which is a lane, or diff.
@@ -150,6 +165,16 @@ type Reply struct {
 	Step     *model.Step      `json:"step,omitempty"`
 	Done     bool             `json:"done,omitempty"`
 	Trace    *model.Trace     `json:"trace,omitempty"`
+
+	Anatomy   *Anatomy      `json:"anatomy,omitempty"`
+	Map       *Map          `json:"map,omitempty"`
+	Answers   []Answer      `json:"answers,omitempty"`
+	Curve     []CurveModel  `json:"curve,omitempty"`
+	Seconds   *float64      `json:"seconds,omitempty"`
+	Cancelled *bool         `json:"cancelled,omitempty"`
+	Drift     *Drift        `json:"drift,omitempty"`
+	Check     *check.Report `json:"check,omitempty"`
+	Samples   int           `json:"samples,omitempty"`
 }
 
 // TokenInfo is a word of a program.
@@ -293,6 +318,34 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 		return nil, e.move(ctx, q, r)
 	case "trace":
 		return e.trace(ctx, q)
+	case "anatomy":
+		a, err := e.anatomy(q)
+		r.Anatomy = a
+		return nil, err
+	case "maps":
+		m, err := e.lookedAt(q)
+		r.Map = m
+		return nil, err
+	case "answers":
+		return e.answers(ctx, q)
+	case "curve":
+		return e.curve(ctx, q)
+	case "cancel":
+		for _, j := range e.jobs {
+			if j.q.Type == "curve" {
+				j.cancel()
+			}
+		}
+		return nil, nil
+	case "drift":
+		return e.drift(ctx, q)
+	case "check":
+		if e.dev.Device == nil {
+			return nil, errNoDevice
+		}
+		c, err := check.Run(ctx, e.dev.Device, q.Full)
+		r.Check = c
+		return nil, err
 	case "show":
 		e.shown = q.Lane
 		e.diff = difference{}
@@ -361,7 +414,7 @@ func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	if e.dev.Device != nil {
 		e.dev.Device.Close()
 	}
-	e.dev = check.Opened{}
+	e.dev, e.pace, e.trusted, e.askTook = check.Opened{}, newPace(), false, 0
 	dev, err := e.hooks.Open(ctx, kind)
 	if err != nil {
 		return err
@@ -369,6 +422,7 @@ func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	e.dev, e.init = dev, q
 	info := dev.Device.Info()
 	r.Device, r.Adapter, r.Trusted, r.Reason, r.Version = deviceName(info), info.Adapter, dev.Trusted, dev.Reason, version.String()
+	r.Samples = suggest(info)
 	if e.hooks.Theme != nil && q.Theme != "" {
 		e.hooks.Theme(theme(q.Theme))
 	}

@@ -449,7 +449,7 @@ func TestBelief(t *testing.T) {
 	}{{3, "2"}, {2, "2"}, {1, "0"}} {
 		select {
 		case ev := <-beliefs:
-			if *ev.T != want.t || *ev.Lane != 0 || ev.Belief.Vars["a"].Word != want.a || !ev.Belief.Vars["a"].Right {
+			if *ev.T != want.t || *ev.Lane != 0 || ev.Truth == nil || ev.Belief.Vars["a"].Word != want.a || !ev.Belief.Vars["a"].Right {
 				t.Errorf("got the belief after word %d of lane %d: %+v, want that of %d", *ev.T, *ev.Lane, ev.Belief, want.t)
 			}
 		case <-time.After(time.Minute):

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"shellgame/model"
+	"shellgame/model/delta"
+	"shellgame/model/safetensors"
 	"shellgame/stage"
 	"shellgame/task"
 	"shellgame/task/playback"
@@ -31,6 +33,16 @@ type lane struct {
 	run   int
 	words []stage.Word
 	rows  [][][]float32 // [L][t][H, t+1] of attention layers, of the steps read
+
+	maps map[[2]int]*delta.Map // by layer and head, of the steps looked at
+}
+
+// positions is how long a program of the lane's model may be.
+func (l *lane) positions() int {
+	if n := l.held.Config.MaxPos; n > 0 {
+		return min(maxPositions, n)
+	}
+	return maxPositions
 }
 
 func newLane(i int) *lane { return &lane{index: i, at: -1} }
@@ -50,9 +62,9 @@ type held struct {
 
 // borrow returns the model that the page calls name, from the device if it is there, else fetched.
 // The borrower gives it back.
-func (e *Engine) borrow(ctx context.Context, name string) (*held, error) {
+func (e *Engine) borrow(ctx context.Context, name string, progress safetensors.Progress) (*held, error) {
 	if e.dev.Device == nil {
-		return nil, errors.New("engine: a model is wanted before init")
+		return nil, errNoDevice
 	}
 	if name == "" {
 		return nil, errors.New("engine: no model is named")
@@ -60,9 +72,6 @@ func (e *Engine) borrow(ctx context.Context, name string) (*held, error) {
 	if h := e.models[name]; h != nil {
 		h.uses++
 		return h, nil
-	}
-	progress := func(done, total int64) {
-		e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
 	}
 	m, err := model.Open(ctx, e.dev.Device, baseName(name), e.hooks.Files(ctx, e.init.Base, name), progress)
 	if err != nil {
@@ -103,7 +112,9 @@ func (e *Engine) drop(l *lane) {
 // load fetches a checkpoint: a name of the zoo, or the address of a folder. The lane's model before
 // it stays until the new one is whole.
 func (e *Engine) load(ctx context.Context, q request, r *Reply) error {
-	h, err := e.borrow(ctx, q.Model)
+	h, err := e.borrow(ctx, q.Model, func(done, total int64) {
+		e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
+	})
 	if err != nil {
 		return err
 	}
@@ -122,7 +133,7 @@ func (e *Engine) load(ctx context.Context, q request, r *Reply) error {
 func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
 	l := e.lanes[q.Lane]
 	if l.held == nil {
-		return errors.New("no checkpoint is loaded yet: choose one first")
+		return errNoModel
 	}
 	p, err := task.Parse(q.Program)
 	if err != nil {
@@ -132,10 +143,7 @@ func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
 	if q.Switches != nil {
 		want.switches = *q.Switches
 	}
-	positions := maxPositions
-	if n := l.held.Config.MaxPos; n > 0 {
-		positions = min(positions, n)
-	}
+	positions := l.positions()
 	if err := playback.Check(p, positions); err != nil {
 		return err
 	}
@@ -165,6 +173,7 @@ func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
 	l.runner, l.made, l.play, l.from, l.at = runner, want, play, q, -1
 	e.runs++
 	l.run, l.words, l.rows = e.runs, wordsOf(p), noRows(l.held.Config)
+	l.maps = map[[2]int]*delta.Map{}
 	describe(p, r)
 	e.show()
 	return nil
@@ -209,7 +218,7 @@ func (e *Engine) patches(ctx context.Context, q request, l *lane, runner *model.
 
 // statesOf reads ids with another model of the lane's shape.
 func (e *Engine) statesOf(ctx context.Context, name string, l *lane, ids []int) (playback.States, error) {
-	h, err := e.borrow(ctx, name)
+	h, err := e.borrow(ctx, name, nil)
 	if err != nil {
 		return nil, fmt.Errorf("patch: %w", err)
 	}
@@ -246,7 +255,11 @@ func intsOf(p *task.Program) []int {
 	return ids
 }
 
-var errNoRun = errors.New("nothing has been run yet: run a program first")
+var (
+	errNoDevice = errors.New("engine: a model is wanted before init")
+	errNoModel  = errors.New("no checkpoint is loaded yet: choose one first")
+	errNoRun    = errors.New("nothing has been run yet: run a program first")
+)
 
 // move shows another step, reading what has not been read yet.
 func (e *Engine) move(ctx context.Context, q request, r *Reply) error {
