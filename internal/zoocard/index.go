@@ -37,6 +37,7 @@ type model struct {
 	Constructed bool      `json:"constructed"` // written down, not trained
 	Params      int       `json:"params"`
 	Description string    `json:"description"`
+	Samples     int       `json:"samples,omitempty"`  // programs per size of Accuracy
 	Accuracy    []score   `json:"accuracy,omitempty"` // eval.json's, in order of n
 	Files       []file    `json:"files"`
 
@@ -223,6 +224,7 @@ func (m *model) read(raw []byte) error {
 		return fmt.Errorf("got %d samples at %d sizes, want some", e.Samples, len(e.Accuracy))
 	}
 	var err error
+	m.Samples = e.Samples
 	m.Accuracy, err = e.Accuracy.scores()
 	return err
 }

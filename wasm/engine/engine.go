@@ -112,6 +112,7 @@ type request struct {
 	Patches  []model.Patch   `json:"patches"`
 	Count    int             `json:"count"`
 	T        int             `json:"t"`
+	To       int             `json:"to"`
 	Full     bool            `json:"full"`
 	Layer    *int            `json:"layer"`
 	Head     *int            `json:"head"`
@@ -163,6 +164,7 @@ type Reply struct {
 	Warnings []Warning        `json:"warnings,omitempty"`
 	T        *int             `json:"t,omitempty"`
 	Step     *model.Step      `json:"step,omitempty"`
+	Steps    []*model.Step    `json:"steps,omitempty"`
 	Done     bool             `json:"done,omitempty"`
 	Trace    *model.Trace     `json:"trace,omitempty"`
 
@@ -346,6 +348,8 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 		c, err := check.Run(ctx, e.dev.Device, q.Full)
 		r.Check = c
 		return nil, err
+	case "steps":
+		return nil, e.steps(q, r)
 	case "show":
 		e.shown = q.Lane
 		e.diff = difference{}

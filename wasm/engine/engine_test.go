@@ -81,6 +81,7 @@ func (p *lossyProgram) Play(ctx context.Context, s shaders.Step) ([]byte, error)
 type answer struct {
 	Reply
 	Step  *step  `json:"step"`
+	Steps []step `json:"steps"`
 	Trace *trace `json:"trace"`
 }
 
@@ -163,6 +164,7 @@ func TestRun(t *testing.T) {
 	p := open(t)
 	p.refuse("nothing has been run", `{"type":"step"}`)
 	p.refuse("nothing has been run", `{"type":"trace"}`)
+	p.refuse("nothing has been run", `{"type":"steps"}`)
 	p.refuse("no checkpoint is loaded", `{"type":"run","program":%q}`, swaps)
 	m := p.ask(`{"id":7,"type":"load","model":"st-constructed"}`)
 	if m.Re != 7 || m.Model.Name != "st-constructed" || len(m.Model.Layers) != 1 {
@@ -205,6 +207,24 @@ func TestRun(t *testing.T) {
 	}
 	if s := p.scene(); s.Answer != "2" || s.AnswerTruth != "2" || s.Vars[0].Truth != "2" || s.Next[0].Text != "2" || s.Vars[0].Belief != "" {
 		t.Errorf("at the end the stage shows %+v", s)
+	}
+	for send, want := range map[string][]int{
+		`{"type":"steps","from":1,"to":3}`:              {1, 2, 3},
+		`{"type":"steps","from":5,"to":99,"full":true}`: {5},
+		`{"type":"steps","from":6,"to":9}`:              nil,
+		`{"type":"steps","from":-4,"to":0}`:             {0},
+	} {
+		a := p.ask("%s", send)
+		var got []int
+		for _, s := range a.Steps {
+			got = append(got, s.T)
+			if (s.Layers[0].State != nil) != strings.Contains(send, "full") {
+				t.Errorf("%s: the state came %v", send, s.Layers[0].State != nil)
+			}
+		}
+		if !slices.Equal(got, want) || p.scene().T != 5 {
+			t.Errorf("%s: got steps %v standing at %d, want %v at 5", send, got, p.scene().T, want)
+		}
 	}
 	tr := p.ask(`{"type":"trace"}`)
 	if len(tr.Trace.Steps) != 6 || tr.Trace.Switches != nil || tr.Trace.Patches != nil {

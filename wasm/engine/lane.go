@@ -286,6 +286,23 @@ func (e *Engine) move(ctx context.Context, q request, r *Reply) error {
 	return nil
 }
 
+// steps gives steps that were read, from q.From to q.To, and moves nothing.
+func (e *Engine) steps(q request, r *Reply) error {
+	l := e.lanes[q.Lane]
+	if l.play == nil {
+		return errNoRun
+	}
+	all := l.play.Steps()
+	for t := max(q.From, 0); t <= min(q.To, len(all)-1); t++ {
+		step := all[t]
+		if !q.Full {
+			step = brief(step)
+		}
+		r.Steps = append(r.Steps, step)
+	}
+	return nil
+}
+
 // read reads up to word to.
 func (l *lane) read(ctx context.Context, to int) error {
 	for len(l.play.Steps()) <= to {

@@ -8,6 +8,7 @@ const marks = [
   (x, y, r) => svg("path", { d: `M${x} ${y - 1.25 * r}L${x + 1.2 * r} ${y + r}H${x - 1.2 * r}z` }),
   (x, y, r) => svg("path", { d: `M${x} ${y - 1.4 * r}L${x + 1.4 * r} ${y}L${x} ${y + 1.4 * r}L${x - 1.4 * r} ${y}z` }),
   (x, y, r) => svg("path", { d: `M${x} ${y + 1.25 * r}L${x + 1.2 * r} ${y - r}H${x - 1.2 * r}z` }),
+  (x, y, r) => svg("path", { d: `M${x - r} ${y - 1.5}h${2 * r}v3h${-2 * r}z` }),
 ];
 
 // spread moves labels at the heights ys apart, gap between neighbours, within
@@ -47,11 +48,12 @@ export function steps(most, count) {
 //	{width, label, x: {scale: "linear" | "log2", ticks, min, max, label},
 //	 y: {scale: "linear" | "log", ticks?, min?, max?, label},
 //	 series: [{name, tone: 0.., points: [{x, y, error?, title?}], dotted?, quiet?}],
-//	 rules: [{y, label}], flags: [{x, title}]}
+//	 rules: [{y, label}], flags: [{x, title}], dodge}
 //
 // A series has a colour and a mark by its tone; a dotted one has no marks, a
-// quiet one no label. Points are in the order of x.
-export function lineChart({ width, label, x, y, series, rules = [], flags = [] }) {
+// quiet one no label. Points are in the order of x. With dodge, series stand
+// that many pixels apart, so that equal ones can be told.
+export function lineChart({ width, label, x, y, series, rules = [], flags = [], dodge = 0 }) {
   const named = series.filter((s) => !s.quiet && s.points.length);
   const longest = Math.max(0, ...named.map((s) => s.name.length));
   const beside = width >= 560;
@@ -84,14 +86,14 @@ export function lineChart({ width, label, x, y, series, rules = [], flags = [] }
     svg("text", { class: "axis-name", x: box.left + w / 2, y: box.top + h + 35, "text-anchor": "middle" }, x.label),
     svg("text", { class: "axis-name", x: 0, y: 0, "text-anchor": "middle", transform: `translate(11 ${box.top + h / 2}) rotate(-90)` }, y.label));
   for (const r of rules) {
-    nodes.push(svg("line", { class: "rule", x1: box.left, x2: box.left + w, y1: ys(r.y), y2: ys(r.y) }),
-      svg("text", { class: "tick", x: box.left + 5, y: ys(r.y) - 4 }, r.label));
+    nodes.push(svg("line", { class: "rule", x1: box.left, x2: box.left + w, y1: ys(r.y), y2: ys(r.y) }));
   }
   for (const f of flags) {
     nodes.push(svg("line", { class: "flagged", x1: xs(f.x), x2: xs(f.x), y1: box.top, y2: box.top + h }, svg("title", {}, f.title)));
   }
 
   for (const s of series) {
+    const aside = (p) => xs(p.x) + (s.tone - 2) * dodge;
     const g = svg("g", { class: `series tone-${s.tone}${s.dotted ? " dotted" : ""}` });
     let d = "";
     let pen = "M";
@@ -100,13 +102,13 @@ export function lineChart({ width, label, x, y, series, rules = [], flags = [] }
         pen = "M";
         continue;
       }
-      d += `${pen}${xs(p.x).toFixed(1)} ${ys(p.y).toFixed(1)}`;
+      d += `${pen}${aside(p).toFixed(1)} ${ys(p.y).toFixed(1)}`;
       pen = "L";
     }
     g.append(svg("path", { class: "line", d }));
     for (const p of s.dotted ? [] : s.points) {
       if (!Number.isFinite(p.y) || log && p.y <= 0) continue;
-      const at = [xs(p.x), ys(p.y)];
+      const at = [aside(p), ys(p.y)];
       if (p.error) g.append(svg("path", { class: "error-bar", d: `M${at[0]} ${ys(Math.min(p.y + p.error, range[1]))}V${ys(Math.max(p.y - p.error, range[0]))}` }));
       if (s.points.length > 70) continue; // a mark a point would be a thick line
       const m = marks[s.tone % marks.length](at[0], at[1], 4);
@@ -116,6 +118,8 @@ export function lineChart({ width, label, x, y, series, rules = [], flags = [] }
     }
     nodes.push(g);
   }
+
+  for (const r of rules) nodes.push(svg("text", { class: "tick halo", x: box.left + w / 4, y: ys(r.y) + 14, "text-anchor": "middle" }, r.label));
 
   const name = (s, at, mark) => svg("g", { class: `series tone-${s.tone}` },
     marks[s.tone % marks.length](mark[0], mark[1], 4), svg("text", { class: "name", x: at[0], y: at[1] }, s.name));

@@ -21,17 +21,18 @@ export function csv({ columns, rows }) {
 
 export const saveCSV = (table, name) => save(new Blob([csv(table)], { type: "text/csv;charset=utf-8" }), `${name}.csv`);
 
-// standalone is an SVG element as a document of its own, with the styles that
-// it has on the page.
+// standalone is an SVG element as a document of its own, with the looks that it
+// has on the page as attributes: a strict policy refuses styles.
 export function standalone(svg) {
   const copy = svg.cloneNode(true);
   const from = [svg, ...svg.querySelectorAll("*")];
   const to = [copy, ...copy.querySelectorAll("*")];
-  const kept = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "fill-opacity", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "image-rendering", "visibility", "display"];
+  const kept = ["fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin", "opacity", "fill-opacity", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "image-rendering", "paint-order", "visibility", "display"];
   from.forEach((e, i) => {
     if (!e.isConnected) return;
     const s = getComputedStyle(e);
-    to[i].setAttribute("style", kept.map((k) => `${k}:${s.getPropertyValue(k)}`).join(";"));
+    for (const k of kept) to[i].setAttribute(k, s.getPropertyValue(k));
+    to[i].removeAttribute("class");
   });
   const box = svg.viewBox.baseVal;
   const width = box?.width || svg.clientWidth;
@@ -66,8 +67,10 @@ export async function png(svg, scale = 2) {
 
 export const savePNG = async (svg, name) => save(await png(svg), `${name}.png`);
 
+const mostRows = 2000; // in the page; a file has all
+
 // tableElement shows {caption, columns, rows} as a table.
 export const tableElement = ({ caption, columns, rows }) => el("table", { class: "data" },
-  el("caption", {}, caption),
+  el("caption", {}, rows.length > mostRows ? `${caption} (the first ${mostRows} of ${rows.length} rows; the CSV has all)` : caption),
   el("thead", {}, el("tr", {}, ...columns.map((c) => el("th", { scope: "col" }, String(c))))),
-  el("tbody", {}, ...rows.map((r) => el("tr", {}, ...r.map((x, i) => (i === 0 ? el("th", { scope: "row" }, String(x ?? "")) : el("td", {}, String(x ?? ""))))))));
+  el("tbody", {}, ...rows.slice(0, mostRows).map((r) => el("tr", {}, ...r.map((x, i) => (i === 0 ? el("th", { scope: "row" }, String(x ?? "")) : el("td", {}, String(x ?? ""))))))));

@@ -9,6 +9,7 @@ import { marks } from "./marks.js";
 import { Panels } from "./panels.js";
 import { Player, engineSource, traceSource } from "./player.js";
 import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
+import { Second } from "./second.js";
 import { Store, defaults } from "./store.js";
 import { Views } from "./views.js";
 
@@ -60,14 +61,21 @@ const app = {
     listeners.get(event).add(f);
     return () => listeners.get(event).delete(f);
   },
-  moment: () => ({ model: page.model, words: player.words, steps: player.steps, t: player.t, step: player.step, live: page.phase === "live", device: page.device, program: page.program }),
+  moment: () => ({ model: page.model, words: player.words, steps: player.steps, t: player.t, step: player.step, live: page.phase === "live", noStage: page.noStage, device: page.device, program: page.program }),
   zoo: () => zoo,
   theme: () => (dark() ? "dark" : "light"),
   onTheme: (f) => themed.add(f),
   onMoment: (f) => followers.add(f),
   reduced: () => reduced.matches,
   notice: (key, text, options) => notice(key, text, options),
+  progress: (text, done, total) => showProgress(text, done, total),
   say: (text) => { $("live").textContent = text; },
+  // trace is the run so far in the trace format.
+  async trace() {
+    const t = page.phase === "live" ? (await link.request("trace")).trace : first;
+    if (!t) throw new Error("no run to save yet");
+    return t;
+  },
   // open brings everything to some choices: a link, a lesson, a step back.
   open,
   // modelAddress is what the engine loads for a model's name.
@@ -77,9 +85,11 @@ const app = {
   // work does f after what the engine was asked before, one at a time.
   work: (f) => enqueue(f),
 };
+app.second = new Second(app);
 const panels = new Panels($("panels"), app);
 app.onMoment(marks($("marks")));
-for (const name of ["curve", "belief"]) link.on(name, (m) => { for (const f of listeners.get(name) ?? []) f(m); });
+const tell = (name, m) => { for (const f of listeners.get(name) ?? []) f(m); };
+link.on("curve", (m) => tell("curve", m));
 
 // ---- small things of the page
 
@@ -166,7 +176,6 @@ function show() {
 function drawAnswer(a, asks) {
   const out = $("answer");
   out.replaceChildren();
-  out.className = "";
   if (!a) {
     const p = document.createElement("span");
     p.className = "dim";
@@ -404,12 +413,16 @@ function showChanges() {
   const list = describe(store.get("switches"), store.get("patches"));
   $("changes").hidden = list.length === 0;
   $("changes-text").textContent = `changed: ${list.join("; ")}`;
+  const shown = store.get("show");
+  $("shown").hidden = shown === "a" || !store.get("other");
+  $("shown-text").textContent = `the picture shows ${shown === "b" ? `B, ${store.get("other")}` : `A \u2212 B, ${page.model?.name} less ${store.get("other")}`}`;
   fitFrame();
 }
+$("shown-reset").addEventListener("click", () => store.set({ show: "a" }));
 $("changes-reset").addEventListener("click", asTrained);
 store.on((keys) => {
+  if (["switches", "patches", "show", "other"].some((k) => keys.has(k))) showChanges();
   if (!keys.has("switches") && !keys.has("patches")) return;
-  showChanges();
   if (JSON.stringify([store.get("switches"), store.get("patches")]) === ran || page.phase !== "live" || !page.program) return;
   enqueue(() => run(player.t, page.program));
 });
@@ -475,20 +488,6 @@ $("controls").addEventListener("submit", (e) => {
     await run();
   });
 });
-$("export").addEventListener("click", async () => {
-  try {
-    const trace = page.phase === "live" ? (await link.request("trace")).trace : first;
-    if (!trace) throw new Error("no run to save yet");
-    const a = document.createElement("a");
-    a.href = URL.createObjectURL(new Blob([JSON.stringify(trace)], { type: "application/json" }));
-    a.download = `${trace.model.name}-trace.json`;
-    a.click();
-    setTimeout(() => URL.revokeObjectURL(a.href), 10000);
-  } catch (e) {
-    notice("work", e.message, { bad: true });
-  }
-});
-
 // ---- playback
 
 $("reset").addEventListener("click", () => player.reset());
@@ -534,6 +533,36 @@ $("theme").addEventListener("click", () => {
 });
 system.addEventListener("change", applyTheme);
 $("help").addEventListener("click", () => $("help-box").showModal());
+for (const b of document.querySelectorAll("[data-opens]")) {
+  b.addEventListener("click", () => {
+    b.closest("dialog")?.close();
+    $(b.dataset.opens).showModal();
+  });
+}
+$("cite").addEventListener("click", () => {
+  store.set({ panel: "export" });
+  $("panels").scrollIntoView();
+});
+
+// Projector: larger, and without what a lecture does not need.
+function applyProjector() {
+  const on = store.get("projector");
+  document.documentElement.toggleAttribute("data-projector", on);
+  $("projector").setAttribute("aria-pressed", String(on));
+  fitFrame();
+}
+$("projector").addEventListener("click", () => store.set({ projector: !store.get("projector") }));
+
+// An edited program is not what the picture shows.
+const showDraft = () => {
+  const edited = store.get("draft") !== null;
+  $("edited").hidden = !edited;
+  $("answer").classList.toggle("stale", edited);
+};
+store.on((keys) => {
+  if (keys.has("projector")) applyProjector();
+  if (keys.has("draft")) showDraft();
+});
 for (const d of document.querySelectorAll("dialog")) d.addEventListener("click", (e) => { if (e.target === d) d.close(); });
 
 $("card").addEventListener("click", async () => {
@@ -667,11 +696,15 @@ function startEngine() {
   $("frame").append(frame);
 }
 
-link.on("progress", (m) => showProgress(progress(m.what, m.done, m.total), m.done, m.total));
+link.on("progress", (m) => {
+  if (m.what !== "answers") showProgress(progress(m.what, m.done, m.total), m.done, m.total);
+  tell("progress", m);
+});
 link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
 link.on("belief", (m) => {
   if (m.error) notice("belief", `What the model believes could not be asked: ${m.error}`, { bad: true });
   else if (!m.lane) player.believe(m.t, m.belief, m.truth);
+  tell("belief", m);
 });
 link.on("hover", (m) => hover(m.text ?? ""));
 link.on("seek", (m) => player.jump(m.t));
@@ -839,6 +872,8 @@ $("copy-link").addEventListener("click", async () => {
 });
 
 applyTheme();
+applyProjector();
+showDraft();
 $("n").value = store.get("n");
 $("seed").value = store.get("seed");
 setTask(store.get("task"));

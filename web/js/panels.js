@@ -38,6 +38,7 @@ export class Panels {
   #tabs = new Map();
   #made = new Map(); // by id: {panel, root}
   #open = "";
+  #opening = null;
 
   constructor(root, app) {
     this.#app = app;
@@ -45,7 +46,7 @@ export class Panels {
     const list = el("div", { role: "tablist", "aria-label": "Views", class: "tabs" });
     for (const p of panels) {
       const tab = el("button", { type: "button", role: "tab", id: `tab-${p.id}`, "aria-selected": "false", "aria-controls": "panel", tabindex: "-1",
-        onclick: () => app.store.set({ panel: this.#open === p.id ? "" : p.id }) }, p.title);
+        onclick: () => this.#toggle(p.id) }, p.title);
       this.#tabs.set(p.id, tab);
       list.append(tab);
     }
@@ -55,7 +56,14 @@ export class Panels {
     this.#body.hidden = true;
     this.#body.setAttribute("role", "tabpanel");
     this.#mark();
-    app.store.on((keys) => { if (keys.has("panel")) this.open(app.store.get("panel")); });
+    app.store.on((keys) => { if (keys.has("panel")) this.#opening = this.open(app.store.get("panel")); });
+  }
+
+  // toggle opens a panel and brings it into sight, or closes it.
+  async #toggle(id) {
+    this.#app.store.set({ panel: this.#open === id ? "" : id });
+    await this.#opening;
+    if (this.#open) this.#root.scrollIntoView({ block: "nearest" });
   }
 
   // open shows a panel, or none.
@@ -82,8 +90,8 @@ export class Panels {
   key(name) {
     const p = /^[1-9]$/.test(name) ? panels[name - 1] : undefined;
     if (!p) return false;
-    this.#app.store.set({ panel: this.#open === p.id ? "" : p.id });
-    if (this.#open) this.#tabs.get(p.id).focus();
+    this.#toggle(p.id);
+    this.#tabs.get(p.id).focus({ preventScroll: true });
     return true;
   }
 

@@ -18,6 +18,23 @@ const columns = (heads, width, least) => {
   return Math.ceil(heads / lines);
 };
 
+// guessBars are the likeliest next words of a step as items of a list.
+export function guessBars(step, most) {
+  const top = (step?.top ?? []).slice(0, most);
+  const truth = step?.truth?.answer;
+  const asked = truth !== undefined && truth !== null;
+  if (!top.length) return [el("li", { class: "dim empty" }, "step to see what the model expects")];
+  return top.map((x, i) => {
+    const right = asked && x.word === String(truth);
+    const wrong = asked && i === 0 && !right;
+    const fill = el("i");
+    fill.style.width = `${Math.max(Math.min(x.p, 1) * 100, x.p > 0 ? 0.5 : 0)}%`;
+    return el("li", { class: right ? "good" : wrong ? "bad" : undefined },
+      el("span", { class: "mark" }, right ? "\u2713" : wrong ? "\u2717" : ""),
+      el("code", {}, x.word), el("span", { class: "bar" }, fill), el("span", { class: "p" }, percent(x.p)));
+  });
+}
+
 export class Views {
   #root;
   #seek;
@@ -150,17 +167,7 @@ export class Views {
     const truth = step?.truth?.answer;
     this.#parts.truth.textContent = truth === undefined || truth === null ? (alike(top) ? "no preference" : "")
       : `truth: ${truth}${top.some((x) => x.word === String(truth)) ? "" : ", not among these"}`;
-    this.#parts.bars.replaceChildren(...(top.length ? top.map((x, i) => {
-      const right = truth !== undefined && truth !== null && x.word === String(truth);
-      const wrong = truth !== undefined && truth !== null && i === 0 && !right;
-      const bar = el("span", { class: "bar" });
-      const fill = el("i");
-      fill.style.width = `${Math.max(Math.min(x.p, 1) * 100, x.p > 0 ? 0.5 : 0)}%`;
-      bar.append(fill);
-      return el("li", { class: right ? "good" : wrong ? "bad" : undefined },
-        el("span", { class: "mark" }, right ? "\u2713" : wrong ? "\u2717" : ""),
-        el("code", {}, x.word), bar, el("span", { class: "p" }, percent(x.p)));
-    }) : [el("li", { class: "dim empty" }, "step to see what the model expects")]));
+    this.#parts.bars.replaceChildren(...guessBars(step, 8));
   }
 
   #drawVars(step) {

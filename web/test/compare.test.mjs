@@ -1,7 +1,9 @@
+import { spawnSync } from "node:child_process";
 import test from "node:test";
 import assert from "node:assert/strict";
 import { clean, describe, flipHead, flipLayer } from "../js/changes.js";
 import { decades, spread, steps } from "../js/chart.js";
+import { python } from "../js/python.js";
 
 test("switches: what is as trained, or not there, is left out", () => {
   const layers = [{ heads: 4 }, { heads: 2 }];
@@ -43,4 +45,21 @@ test("charts: decades and round steps", () => {
   assert.deepEqual(steps(12, 6), [0, 2, 4, 6, 8, 10, 12]);
   assert.deepEqual(steps(515, 8), [0, 100, 200, 300, 400, 500]);
   assert.deepEqual(steps(3, 8), [0, 1, 2, 3]);
+});
+
+test("python: a program that python3 runs, however it ends", () => {
+  const words = (s) => s.split(" ").map((word) => ({ word }));
+  for (const [program, out] of [
+    ["<bos> bits=[ 0, 1, 1, 0, ] a,b,c,d,e= 3, 0, 2, 1, 3, a,c=c,a assert bits[a]==", "1"],
+    ["<bos> bits=[ 0, 1, ] a= 1 assert bits[a]== 1", "every assert holds"],
+    ["<bos> a,b,c,d,e=range(5) a,c=c,a assert", "2 1 0 3 4"],
+    ["<bos> a,b,c,d,e=range(5) a,c=c,a assert a== 2 a,b=b,a", "1 2 0 3 4"],
+    ["<bos> bits=[ 0, ] b= 0 a=", "0"],
+    ["<bos> bits=[ 0, 1,", ""],
+    ["<bos>", ""],
+  ]) {
+    const run = spawnSync("python3", ["-c", python(words(program))], { encoding: "utf8" });
+    assert.equal(run.status, 0, `${program}: ${run.stderr}`);
+    assert.equal(run.stdout.trim(), out, program);
+  }
 });

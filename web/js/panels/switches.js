@@ -103,7 +103,8 @@ export function create(app, root) {
   // ---- patches
 
   const list = el("ul", { class: "patches" });
-  const at = el("input", { type: "number", min: 0, step: 1, inputmode: "numeric", "aria-label": "after word" });
+  let chosen = false; // the reader said after which word
+  const at = el("input", { type: "number", min: 0, step: 1, inputmode: "numeric", "aria-label": "after word", oninput: () => { chosen = true; } });
   const layer = el("select", { "aria-label": "layer" });
   const head = el("select", { "aria-label": "head" });
   const from = el("select", { "aria-label": "what the state becomes" });
@@ -118,6 +119,7 @@ export function create(app, root) {
     p.from = kind;
     if (kind === "model") p.model = name;
     if (kind === "program") Object.assign(p, { program: program.value, at: Number(until.value) });
+    chosen = false;
     store.set({ patches: [...store.get("patches"), p] });
   } }, "Patch the state");
   from.addEventListener("change", () => { other.hidden = from.value !== "program"; });
@@ -137,11 +139,11 @@ export function create(app, root) {
     const m = moment.model;
     const gdn = m?.layers.map((l, i) => [l, i]).filter(([l]) => l.kind === "gdn") ?? [];
     add.disabled = gdn.length === 0;
+    if (!chosen) at.value = Math.max(moment.t, 0);
     const shape = JSON.stringify([m?.name, m?.layers, app.zoo().length, moment.words.length]);
     if (shape === known) return;
     known = shape;
     at.max = moment.words.length - 1;
-    at.value = Math.max(moment.t, 0);
     until.value = moment.words.length - 1;
     layer.replaceChildren(option("", "all layers"), ...gdn.map(([, i]) => option(i, `layer ${i}`)));
     fillHeads();
