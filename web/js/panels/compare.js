@@ -231,8 +231,8 @@ export function create(app, root) {
         const { anatomy: x } = await app.request("anatomy", { t, layer: l, head: h, lane });
         return { kind: "gdn", rows: x.state, say: `\u03b1 ${short(x.alpha)} \u03b2 ${short(x.beta)}` };
       }
-      const { map } = await app.request("maps", { layer: l, head: h, lane });
-      const row = map.rows[t];
+      const { map } = await app.request("maps", { layer: l, head: h, lane, from: t });
+      const row = map.t === t ? map.rows.at(-1) : null;
       return row ? { kind: "attention", rows: [Array.from({ length: app.moment().words.length }, (_, j) => row[j] ?? 0)], say: "attention of this word" } : { why: "is not there yet" };
     } catch (e) {
       return { why: e.message };
