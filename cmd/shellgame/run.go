@@ -43,6 +43,12 @@ func (c *runCmd) Run(a *app) error {
 		return err
 	}
 	defer dev.Close()
+	switch most := m.Config.MaxPos - len(ids); {
+	case most < 1:
+		return fmt.Errorf("run: the prompt has %d tokens, %s reads at most %d (max_position_embeddings): shorten it", len(ids), m.Name, m.Config.MaxPos)
+	case c.MaxNew > most:
+		return fmt.Errorf("run: --max-new asks for %d tokens, after this prompt %s has room for %d (max_position_embeddings %d): ask for fewer", c.MaxNew, m.Name, most, m.Config.MaxPos)
+	}
 	r, err := m.NewRunner(model.Options{Seqs: 1, Positions: len(ids) + c.MaxNew, Tokens: min(len(ids), 512)})
 	if err != nil {
 		return err

@@ -223,11 +223,11 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 			continue
 		default:
 		}
-		if len(e.jobs) > 0 {
+		busy := len(e.jobs) > 0
+		if busy {
 			if reply := e.work(ctx, e.jobs[0]); reply != nil {
 				post(reply)
 			}
-			continue
 		}
 		// A page that steps on quickly is not made to wait for answers that it leaves behind.
 		var quiet <-chan time.Time
@@ -238,6 +238,9 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 				continue
 			}
 			quiet = time.After(wait)
+		}
+		if busy {
+			continue
 		}
 		select {
 		case message := <-inbox:
@@ -450,8 +453,8 @@ func (e *Engine) recover(ctx context.Context, lost error) error {
 	if err := e.open(ctx, q, &r); err != nil {
 		return err
 	}
-	for i, l := range was {
-		if err := e.restore(ctx, e.lanes[i], l); err != nil {
+	for _, l := range was {
+		if err := e.restore(ctx, l); err != nil {
 			return err
 		}
 	}

@@ -380,7 +380,7 @@ func TestSwitchesAndPatches(t *testing.T) {
 	if w != "4" || len(tr.Trace.Patches) != 1 {
 		t.Errorf("patched with another program: got %s, patches %s, want 4", w, tr.Trace.Patches)
 	}
-	w, tr = answer(`,"patches":[{"t":3,"from":"zero","layer":0,"head":1}]`)
+	_, tr = answer(`,"patches":[{"t":3,"from":"zero","layer":0,"head":1}]`)
 	state := tr.Trace.Steps[3].Layers[0].State
 	if flat := slices.Concat(state[1]...); slices.ContainsFunc(flat, func(x float32) bool { return x != 0 }) || slices.Concat(state[0]...)[2] == 0 && slices.Concat(state[2]...)[0] == 0 {
 		t.Errorf("a head patched with zeros: got %v", state)
@@ -402,8 +402,6 @@ func TestSwitchesAndPatches(t *testing.T) {
 		t.Error("after refusals the run before is gone, or a model stays on the device")
 	}
 	p.ask(`{"type":"load","model":"st-hybrid-neg"}`)
-	base := p.ask(`{"type":"run","program":%q}`, swaps)
-	_ = base
 	p.ask(`{"type":"run","program":%q,"patches":[{"t":3,"from":"model","model":"st-hybrid-pos"}]}`, swaps)
 	mine := p.ask(`{"type":"seek","t":3,"full":true}`).Step
 	p.ask(`{"type":"load","lane":1,"model":"st-hybrid-pos"}`)

@@ -319,8 +319,8 @@ func (l *lane) read(ctx context.Context, to int) error {
 	return nil
 }
 
-// restore brings a new lane to where another was.
-func (e *Engine) restore(ctx context.Context, l, was *lane) error {
+// restore brings a lane to where it was.
+func (e *Engine) restore(ctx context.Context, was *lane) error {
 	if was.held == nil {
 		return nil
 	}
@@ -334,7 +334,7 @@ func (e *Engine) restore(ctx context.Context, l, was *lane) error {
 	if err := e.start(ctx, was.from, &r); err != nil {
 		return err
 	}
-	l = e.lanes[was.index]
+	l := e.lanes[was.index]
 	if err := l.read(ctx, len(was.play.Steps())-1); err != nil {
 		return err
 	}

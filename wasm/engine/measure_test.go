@@ -269,7 +269,7 @@ func TestCurve(t *testing.T) {
 	defer stop()
 	send(`{"id":1,"type":"load","model":"st-constructed"}`)
 	wait(t, replies)
-	send(fmt.Sprintf(`{"id":2,"type":"run","program":%q}`, swaps))
+	send(fmt.Sprintf(`{"id":2,"type":"run","belief":true,"program":%q}`, swaps))
 	wait(t, replies)
 	send(`{"id":3,"type":"curve","task":"st","models":["st-constructed","nowhere","st-gdn-pos"],"levels":[4,9],"samples":12,"seed":5}`)
 	for next := range 6 {
@@ -293,7 +293,7 @@ func TestCurve(t *testing.T) {
 			}
 			continue
 		}
-		h, err := model.Open(context.Background(), webgpu.NewCPU(), m.Model, files(nil, "web/zoo", m.Model), nil)
+		h, err := model.Open(context.Background(), webgpu.NewCPU(), m.Model, files(context.Background(), "web/zoo", m.Model), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,8 +310,11 @@ func TestCurve(t *testing.T) {
 	}
 	stop()
 	close(events)
-	last := Event{}
+	last, beliefs := Event{}, 0
 	for ev := range events {
+		if ev.Event == "belief" && last.Done < 72 {
+			beliefs++
+		}
 		if ev.Event != "curve" {
 			continue
 		}
@@ -322,6 +325,9 @@ func TestCurve(t *testing.T) {
 	}
 	if last.Done != 72 || last.Samples != 12 || last.N != 9 || last.Model != "st-gdn-pos" {
 		t.Errorf("the last event: %+v", last)
+	}
+	if beliefs != 3 {
+		t.Errorf("%d beliefs were asked beside the curve, want 3", beliefs)
 	}
 	if len(p.e.models) != 1 {
 		t.Errorf("models stay on the device: %v", p.e.models)
