@@ -233,16 +233,20 @@ func TestNewRefuses(t *testing.T) {
 // every device.
 func TestBelief(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		for dir, src := range map[string]string{
-			"web/zoo/st-constructed":  "a,b,c,d,e=range(5) assert b==1 a,c=c,a b,c=c,b assert b==0 d,e=e,d assert c==",
-			"web/zoo/sbr-constructed": "bits=[0,1,1,0,1] a,b,c,d,e=4,3,1,0,2 a,b=b,a c,d=d,c assert bits[a]==",
+		for _, c := range [][2]string{
+			{"web/zoo/st-constructed", "a,b,c,d,e=range(5) assert b==1 a,c=c,a b,c=c,b assert b==0 d,e=e,d assert c=="},
+			{"web/zoo/st-constructed", task.Generate(task.StateTracking, 24, 1, 0).Source()},
+			{"web/zoo/sbr-constructed", "bits=[0,1,1,0,1] a,b,c,d,e=4,3,1,0,2 a,b=b,a c,d=d,c assert bits[a]=="},
+			{"web/zoo/sbr-constructed", task.Generate(task.StateBasedRecall, 8, 1, 0).Source()},
+			{"web/zoo/sbr-constructed", task.Generate(task.Recall, 8, 1, 0).Source()},
 		} {
+			dir, src := c[0], c[1]
 			b := begin(t, open(t, d, dir), src, playback.Options{Belief: true})
 			readAll(t, b)
 			ends := 0
 			for _, s := range b.Program.Stmts() {
 				step, truth := b.Steps()[s.Last], b.Program.At(s.Last)
-				if s.Open || truth.Vars[0] < 0 {
+				if s.Open || truth.Vars == [task.NumVars]int16{-1, -1, -1, -1, -1} {
 					if step.Belief != nil {
 						t.Errorf("%s: a belief at token %d, where nothing is defined or the program breaks off", dir, s.Last)
 					}
@@ -251,6 +255,12 @@ func TestBelief(t *testing.T) {
 				ends++
 				for v, x := range truth.Vars {
 					name := task.Var(v).String()
+					if x < 0 {
+						if _, asked := step.Belief.Vars[name]; asked {
+							t.Errorf("%s: token %d: a belief about %s, which has no value", dir, s.Last, name)
+						}
+						continue
+					}
 					want := model.Opinion{Word: task.Word(task.NumberID(int(x))), Right: true}
 					if got := step.Belief.Vars[name]; got.Word != want.Word || !got.Right || !(got.P > 0.9) {
 						t.Errorf("%s: token %d: the model believes that %s is %+v, want %s", dir, s.Last, name, got, want.Word)

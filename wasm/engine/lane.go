@@ -188,6 +188,12 @@ func (e *Engine) patches(ctx context.Context, q request, l *lane, runner *model.
 		}
 		done := playback.Patch{Patch: patch}
 		var err error
+		if patch.From != "zero" {
+			err = e.trust(ctx)
+		}
+		if err != nil {
+			return nil, err
+		}
 		switch patch.From {
 		case "zero":
 		case "model":

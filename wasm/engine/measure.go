@@ -107,7 +107,7 @@ func (e *Engine) curve(ctx context.Context, q request) (*job, error) {
 		start := time.Now()
 		r.Curve = []CurveModel{}
 		for i, name := range q.Models {
-			if ctx.Err() != nil {
+			if i > 0 && ctx.Err() != nil {
 				break
 			}
 			before, total := i*len(q.Levels)*q.Samples, len(q.Models)*len(q.Levels)*q.Samples
