@@ -270,14 +270,22 @@ func TestPointerCallsBack(t *testing.T) {
 	})
 }
 
-func TestSetSceneCopies(t *testing.T) {
+// The stage keeps the numbers of a scene, however many, and mends what does not fit in its own copy
+// of the rest.
+func TestSetSceneKeepsNumbers(t *testing.T) {
 	s := New(Options{})
-	sc := hybrid(9)
+	sc := long(516)
+	if n := testing.AllocsPerRun(10, func() { s.SetScene(sc) }); n > 8 {
+		t.Errorf("a scene of 516 words takes %v allocations, want at most 8", n)
+	}
+	sc = hybrid(9)
+	sc.T, sc.Layers[0].Alpha = 3, sc.Layers[0].Alpha[:1]
 	s.SetScene(sc)
-	sc.Layers[0].State[3] = 99
-	sc.Words[0].Text = "changed"
-	if s.scene.Layers[0].State[3] == 99 || s.scene.Words[0].Text == "changed" {
-		t.Error("the stage's scene changed with the caller's")
+	if s.scene.Layers[0].Alpha != nil || len(s.scene.Layers[1].Rows) != 4 {
+		t.Error("what does not fit was kept")
+	}
+	if sc.Layers[0].Alpha == nil || len(sc.Layers[1].Rows) != 9 {
+		t.Error("the caller's scene was changed")
 	}
 }
 
