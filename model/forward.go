@@ -291,11 +291,15 @@ func (c *recorder) attention(i int, l config.Layer, qk string) {
 		c.buf(qk), c.buf("attn.in"), rows, seqs, of, k, v)
 	consts := shaders.C{"HD": uint32(cfg.HeadDim)}
 	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
-	kernel := shaders.Attention
-	if c.f.few {
-		kernel = shaders.AttentionDecode
+	switch {
+	case c.f.far:
+		c.op("attn.spans", shaders.AttentionSplit, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.parts"))
+		c.op("attn.softmax", shaders.AttentionJoin, consts, p, c.buf("attn.parts"), c.buf("attn.o"))
+	case c.f.few:
+		c.op("attn.softmax", shaders.AttentionDecode, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
+	default:
+		c.op("attn.softmax", shaders.Attention, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
 	}
-	c.op("attn.softmax", kernel, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
 	if c.f.trace != traceNone {
 		c.op("attn.probs", shaders.AttentionProbs, consts, p, c.buf(qk), k, rows, seqs, of, c.buf(n.probs))
 	}

@@ -110,6 +110,28 @@ func TestPrefillEqualsSteps(t *testing.T) {
 	})
 }
 
+// A token that sees more keys than one workgroup takes gives the logits that a prompt gives there.
+func TestFarSteps(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, hybrid)
+		const n = 530
+		r := runner(t, m, model.Options{Tokens: 540, Positions: 540, Slots: 4, Rows: 1200})
+		list := ids(n, m.Config.N)
+		whole := r.NewSession()
+		out, err := r.Play(context.Background(), []model.Input{{Session: whole, IDs: list, Want: model.All}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := copied(out.Logits)
+		whole.Release()
+		s := r.NewSession()
+		if _, err := s.Prefill(context.Background(), list[:505], false); err != nil {
+			t.Fatal(err)
+		}
+		gputest.Close(t, "steps", close4, steps(t, s, list[505:]), want[505*m.Config.N:])
+	})
+}
+
 // Sequences of one packed batch do not see each other, whatever their lengths.
 func TestBatchEqualsAlone(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {

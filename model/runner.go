@@ -57,6 +57,7 @@ type Runner struct {
 type form struct {
 	step  bool // one token of one session
 	few   bool // so few tokens that the kernels of a step are the faster ones
+	far   bool // and they see so many keys that attention is split over spans of them
 	chunk bool // chunked delta rule rather than the token loop
 	trace traceKind
 	all   bool // logits are read back, not only the top
@@ -180,6 +181,9 @@ func (r *Runner) makeBuffers() error {
 		need["attn.in"] = t * (c.Heads + 2*c.KVHeads) * c.HeadDim
 		need["attn.o"] = t * c.Heads * c.HeadDim
 		need["rows"] = r.maps() * o.Positions
+		if c.HeadDim%4 == 0 && o.Positions > farKeys {
+			need["attn.parts"] = shaders.AttentionParts(fewTokens, c.Heads, c.HeadDim, o.Positions)
+		}
 	}
 	for name, words := range need {
 		buf, err := r.dev.NewBuffer(r.Model.Name+" "+name, 4*words)
@@ -340,6 +344,9 @@ const (
 	fewTokens         = 10
 	fewSoftwareTokens = 28
 )
+
+// farKeys is beyond how many keys a few tokens' attention is split.
+const farKeys = 2 * shaders.AttentionSpan
 
 // form chooses the recording for a play.
 func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
@@ -522,6 +529,9 @@ func (r *Runner) upload(f form, p *plan) (shaders.Step, error) {
 		}
 	}
 	step := shaders.Step{Tokens: uint32(len(r.ids)), Seqs: uint32(len(p.seqs)), Outs: uint32(len(r.outs)), Slot: p.seqs[0].SlotOut}
+	for _, q := range p.seqs {
+		step.Keys = max(step.Keys, q.Past+q.Count)
+	}
 	if f.chunk {
 		r.chunks = shaders.Chunks(p.seqs)
 		step.Chunks = uint32(len(r.chunks) / 4)

@@ -73,7 +73,7 @@ func newAttention(hd, h, kvh int, forks map[int]int, lengths ...[2]int) *attenti
 func (c *attentionCase) consts() shaders.C { return shaders.C{"HD": uint32(c.hd)} }
 
 func (c *attentionCase) step() shaders.Step {
-	return shaders.Step{Tokens: uint32(c.tokens), Seqs: uint32(len(c.seqs))}
+	return shaders.Step{Tokens: uint32(c.tokens), Seqs: uint32(len(c.seqs)), Keys: uint32(c.longest)}
 }
 
 // write plays KVWrite on the GPU beside its twin, and keeps the caches.
@@ -86,6 +86,12 @@ func (c *attentionCase) write(t *testing.T, what string) {
 }
 
 func (c *attentionCase) run(t testing.TB, d webgpu.Device, k *shaders.Kernel) []float32 {
+	if k == shaders.AttentionSplit {
+		parts := shaders.AttentionParts(c.tokens, c.h, c.hd, c.longest)
+		one := gputest.Run(t, d, k, c.consts(), c.p, c.step(), c.q, c.kCache, c.vCache, c.rows,
+			gputest.Seqs(c.seqs...), append(tokenSeqs(c.seqs...), 0), gputest.Poisoned(parts))
+		return gputest.Floats(gputest.Run(t, d, shaders.AttentionJoin, c.consts(), c.p, c.step(), one[6], gputest.Poisoned((c.tokens+1)*c.h*c.hd))[1])
+	}
 	return gputest.Floats(gputest.Run(t, d, k, c.consts(), c.p, c.step(), c.q, c.kCache, c.vCache, c.rows,
 		gputest.Seqs(c.seqs...), append(tokenSeqs(c.seqs...), 0), gputest.Poisoned((c.tokens+1)*c.h*c.hd))[6])
 }
@@ -108,6 +114,7 @@ var attentionBatches = map[string]struct {
 	"65 after 1":     {nil, [][2]int{{1, 65}}},
 	"130":            {nil, [][2]int{{0, 130}}},
 	"a step":         {nil, [][2]int{{300, 1}}},
+	"far steps":      {map[int]int{1: 0}, [][2]int{{512, 1}, {512, 2}, {700, 1}, {3, 1}}},
 	"steps":          {map[int]int{1: 0, 2: 0}, [][2]int{{64, 1}, {64, 1}, {30, 1}, {0, 1}, {5, 1}}},
 	"forks in tiles": {map[int]int{1: 0, 3: 0}, [][2]int{{40, 5}, {40, 3}, {0, 0}, {17, 30}, {0, 21}, {2, 1}}},
 }
@@ -125,7 +132,8 @@ func TestAttention(t *testing.T) {
 				what := fmt.Sprintf("%s window %d", what, window)
 				tol := attentionTol(s.hd, c.longest)
 				want := c.run(t, webgpu.NewCPU(), shaders.Attention)
-				for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode} {
+				w.add(what+" in spans, twins", tol, gputest.Close(t, what+" in spans, twins", tol, c.run(t, webgpu.NewCPU(), shaders.AttentionSplit), want))
+				for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode, shaders.AttentionSplit} {
 					w.add(what+" "+k.Name, tol, gputest.Close(t, what+" "+k.Name, tol, c.run(t, gpu, k), want))
 				}
 				w.add(what+" probs", tol, gputest.Close(t, what+" probs", tol, c.probs(t, gpu), c.probs(t, webgpu.NewCPU())))
@@ -193,7 +201,7 @@ func TestAttentionExtremes(t *testing.T) {
 		tol := attentionTol(32, 90)
 		tol.RMS, tol.Max = tol.RMS*float64(max(scale, 1)), tol.Max*float64(max(scale, 1))
 		want := c.run(t, webgpu.NewCPU(), shaders.Attention)
-		for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode} {
+		for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode, shaders.AttentionSplit} {
 			got := c.run(t, gputest.GPU(t), k)
 			for i, x := range got[:c.tokens*c.h*c.hd] {
 				if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
@@ -213,7 +221,7 @@ func TestAttentionBrokenTwin(t *testing.T) {
 	c.write(t, "broken")
 	c.p.Window = 20
 	tol := attentionTol(16, c.longest)
-	for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode} {
+	for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode, shaders.AttentionSplit} {
 		got := c.run(t, gputest.GPU(t), k)
 		for name, spoil := range map[string]func(b *attentionCase){
 			"window":   func(b *attentionCase) { b.p.Window = 21 },

@@ -41,7 +41,8 @@ type Step struct {
 	Chunks  uint32 // chunks of the chunked delta rule, over all sequences
 	Outs    uint32 // rows whose logits are computed
 	Slot    uint32 // state slot that a read-back with a stride takes
-	_       [2]uint32
+	Keys    uint32 // most keys that a token of this play sees
+	_       uint32
 }
 
 // StepWords is the size of Step in 32-bit words.

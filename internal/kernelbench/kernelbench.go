@@ -61,6 +61,7 @@ var jobs = map[string]struct {
 	"gdn_column":  {deltaShape, func(b *bench) job { return b.delta(nil, shaders.GDNColumn) }},
 	"attention":   {map[string]int{"T": 1024, "H": 16, "HD": 128}, func(b *bench) job { return b.attention(shaders.Attention, b.shape["T"]) }},
 	"decode":      {map[string]int{"T": 4096, "H": 16, "HD": 128}, func(b *bench) job { return b.attention(shaders.AttentionDecode, 1) }},
+	"decode_far":  {map[string]int{"T": 4096, "H": 16, "HD": 128}, func(b *bench) job { return b.attention(shaders.AttentionSplit, 1) }},
 }
 
 var deltaShape = map[string]int{"T": 1024, "H": 4, "K": 32, "V": 64}
@@ -399,9 +400,16 @@ func (b *bench) attention(k *shaders.Kernel, queries int) job {
 	p := shaders.AttentionParams{H: uint32(h), KVH: uint32(h), QStride: uint32(d), Scale: float32(scale)}
 	o := b.buffer("o", queries*d, nil)
 	bufs := []webgpu.Buffer{b.buffer("q", 0, words(q)), b.buffer("k", 0, words(keys)), b.buffer("v", 0, words(values)), b.buffer("rows", 0, rows), b.buffer("seqs", 0, seqWords), b.buffer("token_seq", queries, make([]uint32, queries)), o}
-	step := shaders.Step{Tokens: uint32(queries), Seqs: 1}
-	ops := func(rec *webgpu.Recording) {
-		rec.Dispatch(k.Name, k, shaders.C{"HD": uint32(hd)}, p, bufs...)
+	step := shaders.Step{Tokens: uint32(queries), Seqs: 1, Keys: uint32(t)}
+	consts := shaders.C{"HD": uint32(hd)}
+	ops := func(rec *webgpu.Recording) { rec.Dispatch(k.Name, k, consts, p, bufs...) }
+	if k == shaders.AttentionSplit {
+		parts := b.buffer("parts", shaders.AttentionParts(queries, h, hd, t), nil)
+		bufs[6] = parts
+		ops = func(rec *webgpu.Recording) {
+			rec.Dispatch("split", k, consts, p, bufs...)
+			rec.Dispatch("join", shaders.AttentionJoin, consts, p, parts, o)
+		}
 	}
 	j := job{ops: ops, step: step, work: 4 * float64(queries) * (float64(t) - float64(queries-1)/2) * float64(d), unit: "GFLOP/s"}
 	if queries == 1 {

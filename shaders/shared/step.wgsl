@@ -6,8 +6,8 @@ struct Step {
     chunks: u32,
     outs: u32,
     slot: u32,
+    keys: u32,
     pad0: u32,
-    pad1: u32,
 }
 
 @group(0) @binding(0) var<uniform> step: Step;
