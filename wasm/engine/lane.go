@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"reflect"
+	"runtime"
 	"strings"
 	"time"
 
@@ -164,7 +165,9 @@ func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
 		}
 		return err
 	}
+	read := 0
 	if l.play != nil {
+		read = len(l.play.Steps())
 		l.play.Release()
 	}
 	if l.runner != nil && l.runner != runner {
@@ -176,8 +179,14 @@ func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
 	l.maps = map[[2]int]*delta.Map{}
 	describe(p, r)
 	e.show()
+	if read > longRun {
+		runtime.GC() // a page's memory never shrinks: the steps before this run must not lie beside its own
+	}
 	return nil
 }
+
+// longRun is how many steps hold enough memory to be worth collecting at once.
+const longRun = 64
 
 // patches finds the states that the patches of a run take.
 func (e *Engine) patches(ctx context.Context, q request, l *lane, runner *model.Runner, p *task.Program, positions int) ([]playback.Patch, error) {
