@@ -18,7 +18,7 @@ STATICCHECK := .tools/staticcheck-v0.8.2
 
 # The steps of the gate, in order. A step is a target of this file.
 CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
-ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo fuzz
+ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo soak fuzz
 
 # Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
 LAVAPIPE := $(firstword $(wildcard /usr/share/vulkan/icd.d/lvp_icd.$(shell uname -m).json /usr/share/vulkan/icd.d/lvp_icd*.json))
@@ -172,6 +172,11 @@ test-dawn: | $(NODE_WEBGPU)
 
 $(CURDIR)/build/node/node_modules/webgpu:
 	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2
+
+# Ten thousand steps of a trained model, and with the stage drawing on the GPU.
+.PHONY: soak
+soak: site-fast
+	SOAK=long REQUIRE_DEVICES=browser CGO_ENABLED=0 $(GO) test ./e2e -run SoakSteps -count=1 -v
 
 # Each checkpoint that has a golden file, on each device. GOLDEN may name the untrimmed files.
 GOLDEN ?= testdata/golden/zoo
