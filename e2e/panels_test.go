@@ -140,9 +140,12 @@ func TestPanelSizes(t *testing.T) {
 		width, height int
 		dark          bool
 	}{
-		{"1400", 1400, 1500, false}, {"1400-dark", 1400, 1500, true},
-		{"800", 800, 1700, false}, {"800-dark", 800, 1700, true},
-		{"390", 390, 2400, false}, {"390-dark", 390, 2400, true},
+		{"1400", 1400, 1500, false},
+		{"1400-dark", 1400, 1500, true},
+		{"800", 800, 1700, false},
+		{"800-dark", 800, 1700, true},
+		{"390", 390, 2400, false},
+		{"390-dark", 390, 2400, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: c.height, Dark: c.dark}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")
