@@ -163,3 +163,34 @@ func TestPanelSizes(t *testing.T) {
 		})
 	}
 }
+
+// At 512 swaps a step with a view open costs its drawing at most 10 ms.
+func TestPanelSpeed(t *testing.T) {
+	p := open(t, chrome.Options{Width: 1400, Height: 1000, Script: `globalThis.drawn = []; new PerformanceObserver((l) => { for (const e of l.getEntries()) if (e.name === "shellgame-panel") drawn.push(e.duration); }).observe({type: "measure"});`}, "?task=st&model=st-hybrid-neg&n=512&seed=2&device=cpu")
+	p.live("st-hybrid-neg")
+	p.click("end")
+	p.wait("s.t === s.words.length - 2 && !s.busy")
+	for _, v := range [][2]string{{"cups", "svg"}, {"belief", ".sheet svg"}} {
+		p.view(v[0], v[1])
+		for i := range 10 {
+			p.click("back")
+			p.at(515 - 1 - i)
+		}
+		eval[bool](p, "(drawn.length = 0, true)")
+		for i := range 10 {
+			p.click("step")
+			p.at(515 - 10 + i + 1)
+		}
+		times := eval[[]float64](p, "new Promise((r) => setTimeout(() => r(drawn.sort((a, b) => a - b)), 300))")
+		if len(times) < 10 {
+			t.Fatalf("%s: %d drawings measured, want one for each step", v[0], len(times))
+		}
+		median := times[len(times)/2]
+		t.Logf("%s at 512 swaps: %d drawings, median %.1f ms, longest %.1f ms", v[0], len(times), median, times[len(times)-1])
+		if median > 10 {
+			t.Errorf("%s takes %.1f ms a step, want at most 10", v[0], median)
+		}
+		p.shot("panel-512-" + v[0])
+	}
+	p.quiet()
+}

@@ -18,6 +18,7 @@
 // app is what main.js makes: request, on, moment, player, store, theme, zoo,
 // notice, spoken.
 import { el } from "./dom.js";
+import { timed } from "./picture.js";
 import { saveCSV, savePNG, saveSVG, tableElement } from "./export.js";
 
 export const panels = [
@@ -100,7 +101,7 @@ export class Panels {
     const made = this.#made.get(this.#open);
     if (!made) return;
     try {
-      made.panel.show(this.#app.moment());
+      timed(() => made.panel.show(this.#app.moment()));
       if (made.numbers.open) this.#fill(made);
     } catch (e) {
       this.#app.notice("panel", `This view could not be drawn: ${e.message}`, { bad: true });

@@ -61,7 +61,7 @@ export class Sheet {
     this.#colors = colors;
     this.#areas = [];
     for (const c of this.#canvases.values()) c.used = false;
-    for (const [k, v] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.#svg.setAttribute(k, v);
+    if (!keep || this.#svg.getAttribute("width") !== String(width)) for (const [k, v] of Object.entries({ width, height, viewBox: `0 0 ${width} ${height}` })) this.#svg.setAttribute(k, v);
     if (!keep) this.#svg.replaceChildren();
     this.#mark.setAttribute("stroke", colors.text);
   }
@@ -256,6 +256,14 @@ export function onWidth(element, f) {
     was = w;
     f();
   }).observe(element);
+}
+
+// timed does f and leaves its time as the performance measure shellgame-panel.
+export function timed(f) {
+  const start = performance.now();
+  f();
+  performance.clearMeasures("shellgame-panel");
+  performance.measure("shellgame-panel", { start });
 }
 
 // latest makes of an asynchronous f one that runs once at a time; of the calls

@@ -2,7 +2,7 @@
 import { color, niceLimit, reach } from "../colors.js";
 import { el, svg } from "../dom.js";
 import { number } from "../format.js";
-import { Sheet, brief, latest, minus, onWidth, palette, picker, tip, vector } from "../picture.js";
+import { Sheet, brief, latest, minus, onWidth, palette, picker, timed, tip, vector } from "../picture.js";
 import { rowNames } from "../trace.js";
 
 export const title = "One step";
@@ -119,7 +119,7 @@ export function create(app, root) {
       a = r.anatomy;
       measure(first);
       mix = 1;
-      draw();
+      timed(draw);
     } catch (e) {
       if (open) hide(`The numbers of this step could not be had: ${e.message}`);
     }

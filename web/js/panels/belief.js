@@ -44,11 +44,16 @@ export function create(app, root) {
   let drawn = { words: null, theme: "" };
   let columns = [];
   let rows = []; // {name, bit}
-  let groups = []; // by column: {g, key}
+  let groups = []; // by column: {g, key}; only those in view are in the drawing
+  let seen = { from: 0, to: 0 };
+  let left = 0; // how far it is scrolled
+  let room = 0;
+  const all = svg("g");
   let here = null; // outline of the current column
   let first = null; // mark of the first wrong step
   let wrong = [];
   let moment = null;
+  let open = false;
 
   const top = (r) => HEAD + r * H + (rows[r].bit ? GAP : 0);
   const height = () => HEAD + rows.length * H + (rows.some((r) => r.bit) ? GAP : 0) + 2;
@@ -59,14 +64,16 @@ export function create(app, root) {
     const vars = used(m.words);
     const pointers = m.words.some((w) => w.word === "bits=[");
     rows = [...vars.map((name) => ({ name, bit: false })), ...(pointers ? vars.map((name) => ({ name, bit: true })) : [])];
-    groups = columns.map(() => ({ g: svg("g"), key: "" }));
+    groups = columns.map(() => ({ g: svg("g"), key: null }));
+    seen = { from: 0, to: 0 };
+    all.replaceChildren();
     const left = pointers ? 74 : 26;
     for (const [k, v] of Object.entries({ width: left, height: height(), viewBox: `0 0 ${left} ${height()}` })) names.setAttribute(k, v);
     names.replaceChildren(...rows.map((r, i) => svg("text", { x: left - 8, y: top(i) + H / 2 + 5, "text-anchor": "end", "font-size": 13.5, "font-family": c.mono, fill: c.text }, r.bit ? `bits[${r.name}]` : r.name)));
     here = svg("rect", { x: 0, y: 1, width: W, height: height() - 3, rx: 5, fill: "none", stroke: c.accent, "stroke-width": 2 });
     first = svg("path", { d: "M-5 0h10l-5 6z", fill: c.bad });
     sheet.begin(columns.length * W + 4, height(), c);
-    sheet.add(...groups.map((x) => x.g), first, here);
+    sheet.add(all, first, here);
     sheet.end();
   }
 
@@ -74,7 +81,7 @@ export function create(app, root) {
   function column(i, m, c) {
     const t = columns[i];
     const step = m.steps[t];
-    const key = step?.belief ? JSON.stringify(step.belief) : step ? "read" : "later";
+    const key = step?.belief ?? (step ? "read" : "later");
     const x = groups[i];
     if (x.key === key) return;
     x.key = key;
@@ -117,9 +124,9 @@ export function create(app, root) {
     none.hidden = columns.length > 0;
     none.textContent = m.words.length ? "This program sets no variable." : "Run a program to see what the model believes.";
     said.textContent = s.all ? `${s.right} of ${s.all} beliefs right so far (${percent(s.right / s.all)}).`
-      : !columns.length ? "" : m.live || m.t < columns[0] ? "Nothing is believed before the variables are set." : "This recorded run does not hold what the model believes; the live engine asks it.";
+      : !columns.length ? "" : m.t < columns[0] ? "Nothing is believed before the variables are set." : m.live ? "The model is being asked\u2026" : "This recorded run does not hold what the model believes; the live engine asks it.";
     if (!columns.length) return;
-    for (let i = 0; i < columns.length; i++) column(i, m, c);
+    if (!open) [open, left, room] = [true, scroll.scrollLeft, scroll.clientWidth];
     const now = columns.findLastIndex((t) => t <= m.t);
     here.setAttribute("visibility", now < 0 ? "hidden" : "visible");
     here.setAttribute("x", now * W + 1.5);
@@ -135,28 +142,56 @@ export function create(app, root) {
     }
     sheet.end();
     into(Math.max(now, 0));
+    view(c);
     sheet.label = `What the model believes at the ends of ${columns.length} statements: ${said.textContent} ${wrong.length ? `First wrong at word ${wrong[0]}.` : ""}`;
   }
 
   // into scrolls a column into view.
   function into(i) {
     const x = i * W;
-    if (x < scroll.scrollLeft + W || x + 2 * W > scroll.scrollLeft + scroll.clientWidth) scroll.scrollLeft = x - scroll.clientWidth / 2;
+    if (x >= left + (left && W) && x + 2 * W <= left + room) return;
+    scroll.scrollLeft = x - room / 2;
+    left = scroll.scrollLeft;
   }
 
-  onWidth(scroll, () => { if (moment && columns.length) into(Math.max(columns.findLastIndex((t) => t <= moment.t), 0)); });
+  // view draws the columns in view, and takes the others out.
+  function view(c, from = Math.floor(left / W) - 3, to = Math.ceil((left + room) / W) + 3) {
+    from = Math.max(from, 0);
+    to = Math.min(to, columns.length);
+    for (let i = seen.from; i < seen.to; i++) if (i < from || i >= to) groups[i].g.remove();
+    for (let i = from; i < to; i++) {
+      column(i, moment, c);
+      if (i < seen.from || i >= seen.to) all.append(groups[i].g);
+    }
+    seen = { from, to };
+  }
+
+  scroll.addEventListener("scroll", () => {
+    left = scroll.scrollLeft;
+    if (moment) view(palette(app.theme()));
+  });
+  onWidth(scroll, () => {
+    room = scroll.clientWidth;
+    if (!moment || !columns.length) return;
+    into(Math.max(columns.findLastIndex((t) => t <= moment.t), 0));
+    view(palette(app.theme()));
+  });
 
   return {
     show,
+    close() { open = false; },
     // The last 40 statements read, names on the left.
     svg() {
       const to = columns.findLastIndex((t) => moment.steps[t]) + 1;
       const from = Math.max(to - 40, 0);
-      const left = names.viewBox.baseVal.width;
+      const margin = names.viewBox.baseVal.width;
       const width = Math.max((to - from) * W, W) + 4;
+      const c = palette(app.theme());
+      view(c, from, to);
       const part = sheet.svg();
-      for (const [k, v] of Object.entries({ x: left, width, viewBox: `${from * W} 0 ${width} ${height()}` })) part.setAttribute(k, v);
-      return svg("svg", { viewBox: `0 0 ${left + width} ${height()}` }, names.cloneNode(true), part);
+      view(c);
+      for (const [k, v] of Object.entries({ x: margin, width, viewBox: `${from * W} 0 ${width} ${height()}` })) part.setAttribute(k, v);
+      return svg("svg", { viewBox: `0 0 ${margin + width} ${height()}` }, names.cloneNode(true), part);
     },
     table: () => ({
       caption: "What the model believes at the end of each statement",

@@ -3,7 +3,7 @@
 import { color, niceLimit, nothing } from "../colors.js";
 import { el, svg } from "../dom.js";
 import { number } from "../format.js";
-import { Sheet, largest, latest, minus, onWidth, palette, picker, tip } from "../picture.js";
+import { Sheet, largest, latest, minus, onWidth, palette, picker, timed, tip } from "../picture.js";
 
 export const title = "Attention maps";
 
@@ -104,7 +104,7 @@ class Pane {
       if (stale()) return;
       const from = map.t + 1 - map.rows.length; // rows before it were known
       this.map = { ...map, key, rows: known.slice(0, from).concat(map.rows) };
-      this.draw(this.#app.moment());
+      timed(() => this.draw(this.#app.moment()));
     } catch (e) {
       this.#hide(`The map could not be had: ${e.message}`);
     }
