@@ -170,7 +170,7 @@ func TestPanelSpeed(t *testing.T) {
 	p.live("st-hybrid-neg")
 	p.click("end")
 	p.wait("s.t === s.words.length - 2 && !s.busy")
-	for _, v := range [][2]string{{"cups", "svg"}, {"belief", ".sheet svg"}} {
+	for _, v := range [][2]string{{"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"cups", "svg"}, {"belief", ".sheet svg"}} {
 		p.view(v[0], v[1])
 		for i := range 10 {
 			p.click("back")
@@ -190,6 +190,7 @@ func TestPanelSpeed(t *testing.T) {
 		if median > 10 {
 			t.Errorf("%s takes %.1f ms a step, want at most 10", v[0], median)
 		}
+		t.Log(p.in(".view-belief .lead"))
 		p.shot("panel-512-" + v[0])
 	}
 	p.quiet()
