@@ -4,8 +4,12 @@ package e2e
 
 import (
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"testing"
+
+	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
 )
@@ -130,6 +134,236 @@ func TestBeliefPanel(t *testing.T) {
 	}
 	p.key("Enter")
 	p.at(3)
+	p.quiet()
+}
+
+// numbers reads the open view's table as {name of the row: its cells}.
+func (p page) numbers(view string) map[string][]string {
+	p.Helper()
+	eval[bool](p, "((d) => (d.open = false, d.open = true))(document.querySelector('#panel .numbers'))")
+	p.wait("document.querySelector('#panel .numbers tbody tr')")
+	return eval[map[string][]string](p, `Object.fromEntries([...document.querySelectorAll("#panel .numbers tbody tr")].map((r) => {
+		const c = [...r.cells].map((x) => x.textContent);
+		return [c[0] + (`+fmt.Sprint(view == "maps")+` ? " " + c[1] : ""), c.slice(`+fmt.Sprint(map[bool]int{false: 1, true: 2}[view == "maps"])+`)];
+	}))`)
+}
+
+// head is what the page's trace holds of a head at a step.
+type head struct {
+	Word  string
+	Q, K  []float64
+	V     []float64
+	Alpha float64
+	Beta  float64
+	State [][]float64
+}
+
+func (p page) heads(layer, h int) []head {
+	p.Helper()
+	var r struct {
+		Trace struct {
+			Steps []struct {
+				Word   string
+				Layers []struct {
+					Q, K, V     [][]float64
+					Alpha, Beta []float64
+					State       [][][]float64
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(p.request(`{type: "trace"}`)), &r); err != nil {
+		p.Fatal(err)
+	}
+	var out []head
+	for _, s := range r.Trace.Steps {
+		l := s.Layers[layer]
+		out = append(out, head{s.Word, l.Q[h], l.K[h], l.V[h], l.Alpha[h], l.Beta[h], l.State[h]})
+	}
+	return out
+}
+
+// floats reads numbers of a table, which have at least two digits that count.
+func (p page) floats(cells []string) []float64 {
+	p.Helper()
+	out := make([]float64, len(cells))
+	for i, c := range cells {
+		f, err := strconv.ParseFloat(strings.ReplaceAll(c, "\u2212", "-"), 64)
+		if err != nil {
+			p.Fatalf("%q: %v", c, err)
+		}
+		out[i] = f
+	}
+	return out
+}
+
+// near fails for a number of the page that is not the one wanted, as far as it is printed.
+func near(t testing.TB, what string, got, want float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= 6e-4+1e-3*math.Abs(want)) { // three decimals, and the trace is float32
+		t.Errorf("%s: got %g, want %g", what, got, want)
+	}
+}
+
+// One step of a trained model taken apart: the page's numbers are those of its trace, in the order
+// of the delta rule, and the dial shows the eigenvalue.
+func TestAnatomyPanel(t *testing.T) {
+	const layer, h = 1, 2
+	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")
+	p.live("sbr-hybrid-neg")
+	p.click("end")
+	p.wait("s.answer && !s.busy")
+	p.view("anatomy", ".verdict-chip.good")
+	pick := func(nth int, value int) {
+		t.Helper()
+		eval[bool](p, fmt.Sprintf("((s) => { s.value = %d; s.dispatchEvent(new Event('change')); return true; })(document.querySelectorAll('.view-anatomy select')[%d])", value, nth))
+	}
+	pick(0, layer)
+	p.wait(fmt.Sprintf("document.querySelector('.view-anatomy .lead').textContent.includes('layer %d, head 0')", layer))
+	pick(1, h)
+	heads := p.heads(layer, h)
+	for _, at := range []int{17, 18, 0} { // a swap, another, the first word
+		eval[bool](p, fmt.Sprintf("((e) => { e.value = %d; e.dispatchEvent(new Event('input')); return true; })(document.getElementById('timeline'))", at))
+		p.at(at)
+		now := heads[at]
+		p.wait(fmt.Sprintf("document.querySelector('.view-anatomy .lead').textContent.startsWith('%s at layer %d, head %d:') && !document.querySelector('.view-anatomy .lead').closest('[hidden]')", now.Word, layer, h))
+		p.wait("document.querySelector('.view-anatomy .verdict-chip.good')")
+		before := make([][]float64, len(now.K))
+		if at > 0 {
+			before = heads[at-1].State
+		} else {
+			for i := range before {
+				before[i] = make([]float64, len(now.V))
+			}
+		}
+		table := p.numbers("anatomy")
+		out := make([]float64, len(now.V))
+		read := make([]float64, len(now.V))
+		length := 0.0
+		for i, k := range now.K {
+			length += k * k
+			for j := range now.V {
+				read[j] += k * now.Alpha * before[i][j]
+				out[j] += now.Q[i] * now.State[i][j]
+			}
+		}
+		for i, k := range now.K {
+			rows := map[string][]float64{}
+			for _, name := range []string{"before", "decayed", "erase", "erased", "write", "written"} {
+				rows[name] = p.floats(table[fmt.Sprintf("%s[k=%d]", name, i)])
+			}
+			for j, v := range now.V {
+				decayed := now.Alpha * before[i][j]
+				for name, want := range map[string]float64{
+					"before": before[i][j], "decayed": decayed, "erase": -now.Beta * k * read[j], "erased": decayed - now.Beta*k*read[j],
+					"write": now.Beta * k * v, "written": now.State[i][j],
+				} {
+					near(t, fmt.Sprintf("word %d: %s[%d,%d]", at, name, i, j), rows[name][j], want)
+				}
+			}
+		}
+		for j, got := range p.floats(table["read before write"]) {
+			near(t, fmt.Sprintf("word %d: read[%d]", at, j), got, read[j])
+		}
+		for j, got := range p.floats(table["output"]) {
+			near(t, fmt.Sprintf("word %d: output[%d]", at, j), got, out[j])
+		}
+		eigenvalue := now.Alpha * (1 - now.Beta*length)
+		label := eval[string](p, "document.querySelector('.dial svg').getAttribute('aria-label')")
+		if want := strings.ReplaceAll(fmt.Sprintf("Eigenvalues of the step: %.2f along k, %.2f in 31 other directions", eigenvalue, now.Alpha), "-", "\u2212"); label != want {
+			t.Errorf("word %d: the dial says %q, want %q", at, label, want)
+		}
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+	p.click("step")
+	p.at(1)
+	// The stages one after the other, by play, and by hand.
+	stage := func(n int) string {
+		return fmt.Sprintf("document.querySelectorAll('.stage-card')[%d].hasAttribute('aria-current')", n)
+	}
+	p.wait(stage(0))
+	eval[bool](p, "([...document.querySelectorAll('.stage-buttons button')].find((b) => b.textContent === 'Play').click(), true)")
+	for n := range 5 {
+		p.wait(stage(n))
+	}
+	p.press(".stage-card:nth-child(3)")
+	p.wait(stage(2))
+	if got := p.in(".view-anatomy .formula"); !strings.HasPrefix(got, "S \u2190 S \u2212 β·k (kᵀS) = S \u2212 ") {
+		t.Errorf("the formula of erasing: %q", got)
+	}
+	p.shot("anatomy")
+	// A model without a state says so.
+	p.choose("model", "sbr-transformer")
+	p.live("sbr-transformer")
+	p.wait("document.querySelector('.view-anatomy').textContent.includes('sbr-transformer has no delta-rule layer')")
+	p.quiet()
+}
+
+// The delta rule's map is what its state holds: with the values v it gives qᵀS; attention's is the
+// softmax of the trace. One layer in common with the other views.
+func TestMapsPanel(t *testing.T) {
+	const layer, h = 2, 1
+	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")
+	p.live("sbr-hybrid-neg")
+	p.click("end")
+	p.wait("s.answer && !s.busy")
+	p.view("maps", ".map-pane:first-child .verdict-chip.good")
+	p.wait("document.querySelectorAll('.view-maps .verdict-chip.good').length === 2")
+	if got := p.in(".map-pane:first-child .verdict-chip"); !strings.Contains(got, "map × V equals the kernel's output: worst error ") {
+		t.Errorf("the check says %q", got)
+	}
+	for nth, value := range []int{layer, h} {
+		eval[bool](p, fmt.Sprintf("((s) => { s.value = %d; s.dispatchEvent(new Event('change')); return true; })(document.querySelectorAll('.map-pane:first-child select')[%d])", value, nth))
+	}
+	p.wait(fmt.Sprintf("document.querySelector('.map-pane .sheet').getAttribute('aria-label').includes('layer %d, head %d:')", layer, h))
+	heads := p.heads(layer, h)
+	at := eval[int](p, "shellgamePage.state().t")
+	table := p.numbers("maps")
+	if len(table) != 2*(at+1) {
+		t.Fatalf("the table has %d rows, want %d for each map", len(table), at+1)
+	}
+	for i := 0; i <= at; i++ {
+		row := p.floats(table[fmt.Sprintf("delta rule, layer %d head %d %d %s", layer, h, i, heads[i].Word)][:i+1])
+		for c := range heads[i].V {
+			got, want := 0.0, 0.0
+			for j, w := range row {
+				got += w * heads[j].V[c]
+			}
+			for k, q := range heads[i].Q {
+				want += q * heads[i].State[k][c]
+			}
+			if math.Abs(got-want) > 2e-3 {
+				t.Fatalf("word %d: map × V [%d] is %g, qᵀS %g", i, c, got, want)
+			}
+		}
+		sum := 0.0
+		for _, w := range p.floats(table[fmt.Sprintf("attention, layer 3 head 0 %d %s", i, heads[i].Word)][:i+1]) {
+			sum += w
+		}
+		if math.Abs(sum-1) > 0.01 {
+			t.Fatalf("word %d: attention adds up to %g", i, sum)
+		}
+	}
+	p.view("anatomy", ".verdict-chip.good")
+	if got := p.in(".view-anatomy .lead"); !strings.Contains(got, fmt.Sprintf("layer %d, head %d", layer, h)) {
+		t.Errorf("the other view stands at %q, want layer %d, head %d", got, layer, h)
+	}
+	// Back and on again: the rows known are not asked for twice, those beyond are taken off.
+	p.view("maps", ".verdict-chip.good")
+	p.click("back")
+	p.at(at - 1)
+	if got := len(p.numbers("maps")); got != 2*at {
+		t.Errorf("one word back the table has %d rows, want %d", got, 2*at)
+	}
+	p.shot("maps")
+	for model, says := range map[string]string{"sbr-transformer": "sbr-transformer has no delta rule layer", "sbr-gdn-neg": "sbr-gdn-neg has no attention layer"} {
+		p.choose("model", model)
+		p.live(model)
+		p.wait(fmt.Sprintf("document.querySelector('.view-maps').textContent.includes(%q)", says))
+		p.wait("document.querySelectorAll('.view-maps .verdict-chip.good').length > 0")
+	}
 	p.quiet()
 }
 

@@ -51,6 +51,9 @@ func (b *Playback) Ask(ctx context.Context) (*model.Step, error) {
 		return nil, err
 	}
 	b.steps[at.t].Belief = belief
+	if b.opts.Asked != nil {
+		b.opts.Asked(b.steps[at.t])
+	}
 	return b.steps[at.t], nil
 }
 

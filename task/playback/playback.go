@@ -17,8 +17,9 @@ const TopK = 8
 
 // Options say how a program is read. The zero value only reads it.
 type Options struct {
-	Belief  bool    // have every end of a statement wait for [Playback.Ask]
-	Patches []Patch // what is written into the state on the way
+	Belief  bool              // have every end of a statement wait for [Playback.Ask]
+	Asked   func(*model.Step) // called with each step that has got its belief; may be nil
+	Patches []Patch           // what is written into the state on the way
 }
 
 // Playback is one program in one model.

@@ -496,6 +496,25 @@ func TestBelief(t *testing.T) {
 	if got != 3 {
 		t.Errorf("the trace holds %d beliefs, want 3", got)
 	}
+
+	// More than can wait at a time: some are asked while the program is read, and told too.
+	p = open(t)
+	told := map[int]bool{}
+	p.e.hooks.Event = func(ev Event) {
+		if ev.Event == "belief" {
+			told[*ev.T] = true
+		}
+	}
+	p.ask(`{"type":"load","model":"st-constructed"}`)
+	p.ask(`{"type":"run","belief":true,"program":%q}`, "a,b,c,d,e=range(5)"+strings.Repeat(" a,c=c,a", 200))
+	p.ask(`{"type":"seek","t":201}`)
+	if len(told) < 40 {
+		t.Errorf("while 201 statements were read %d beliefs were told, want those that could not wait", len(told))
+	}
+	p.ask(`{"type":"trace"}`)
+	if len(told) != 201 {
+		t.Errorf("after all were asked %d beliefs were told, want 201", len(told))
+	}
 }
 
 // When the device is lost it is opened again and both lanes go on where they were, with their

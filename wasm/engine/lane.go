@@ -157,7 +157,9 @@ func (e *Engine) start(ctx context.Context, q request, r *Reply) error {
 	patches, err := e.patches(ctx, q, l, runner, p, positions)
 	var play *playback.Playback
 	if err == nil {
-		play, err = playback.New(runner, p, playback.Options{Belief: q.Belief, Patches: patches})
+		play, err = playback.New(runner, p, playback.Options{Belief: q.Belief, Patches: patches, Asked: func(s *model.Step) {
+			e.event(Event{Event: "belief", Lane: &l.index, T: &s.T, Belief: s.Belief, Truth: s.Truth})
+		}})
 	}
 	if err != nil {
 		if runner != l.runner {
@@ -386,7 +388,7 @@ func (e *Engine) believing() *lane {
 	return nil
 }
 
-// ask has one belief asked, and tells the page.
+// ask has one belief asked; the playback tells the page.
 func (e *Engine) ask(ctx context.Context) {
 	l := e.believing()
 	start := time.Now()
@@ -401,7 +403,6 @@ func (e *Engine) ask(ctx context.Context) {
 		return
 	}
 	e.askTook = time.Since(start)
-	e.event(Event{Event: "belief", Lane: &l.index, T: &step.T, Belief: step.Belief, Truth: step.Truth})
 	if step.T <= l.at {
 		e.show()
 	}
