@@ -267,14 +267,12 @@ export function timed(f) {
 }
 
 // latest makes of an asynchronous f one that runs once at a time; of the calls
-// in the meantime only the last is made.
+// in the meantime only the last is made. It resolves when nothing is left to do.
 export function latest(f) {
-  let busy = false;
+  let running = null;
   let next = null;
-  return async (...args) => {
-    next = args;
-    if (busy) return;
-    busy = true;
+  const run = async () => {
+    await null; // so that running is set before it is cleared
     try {
       while (next) {
         const mine = next;
@@ -282,8 +280,12 @@ export function latest(f) {
         await f(...mine, () => next !== null);
       }
     } finally {
-      busy = false;
+      running = null;
     }
+  };
+  return (...args) => {
+    next = args;
+    return running ??= run();
   };
 }
 

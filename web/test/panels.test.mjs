@@ -125,11 +125,12 @@ test("of several questions only the last is asked", async () => {
     seen.push([x, stale()]);
   });
   ask(1);
+  await null; // it has begun
   ask(2);
-  ask(3);
+  const done = ask(3);
   release();
   await new Promise(setImmediate);
   release();
-  await new Promise(setImmediate);
+  await done;
   assert.deepEqual(seen, [[1, true], [3, false]]);
 });

@@ -86,6 +86,7 @@ export function create(app, root) {
   let open = false;
   let limits = { state: 1 };
   let names = null;
+  let asked = null; // resolves when the step shown is drawn
 
   const { line, tell } = tip(app, "Point at a cell, or move with the arrow keys, to see its value and what it is made of.");
   const sheet = new Sheet("", tell);
@@ -147,7 +148,7 @@ export function create(app, root) {
     headPick.set(Array.from({ length: info.heads }, (_, h) => [h, String(h)]), head);
     if (m.t < 0) return hide("Nothing read yet: step to the first word.");
     if (!m.live) return hide("The arithmetic of a step comes from the live engine, which is not there yet.");
-    ask(m.t, layer, head);
+    asked = ask(m.t, layer, head);
   }
 
   function hide(text) {
@@ -325,7 +326,8 @@ export function create(app, root) {
       all.setAttribute("viewBox", `0 0 ${width} ${y + 10}`);
       return all;
     },
-    table() {
+    async table() {
+      await asked;
       if (!a) throw new Error("no step is shown");
       const columns = Array.from({ length: a.V }, (_, j) => `v=${j}`);
       const lines = (name, m) => m.map((r, i) => [`${name}[k=${i}]`, ...r.map(number)]);

@@ -49,6 +49,7 @@ class Pane {
   layer = -1;
   head = 0;
   map = null; // {key, rows, worst, bound, t}
+  asked = null; // resolves when the map is drawn
 
   constructor(app, kind) {
     this.#app = app;
@@ -94,7 +95,7 @@ class Pane {
       this.draw(m);
       return;
     }
-    this.ask({ key, t: m.t, layer: this.layer, head: this.head });
+    this.asked = this.ask({ key, layer: this.layer, head: this.head });
   }
 
   async #ask({ key, layer, head }, stale) {
@@ -262,7 +263,8 @@ export function create(app, root) {
       return all;
     },
     // The row of the word shown; for a short program whole maps.
-    table() {
+    async table() {
+      await Promise.all(panes.map((p) => p.asked));
       const { words, t } = app.moment();
       const some = drawn();
       if (!some.length) throw new Error("no map is drawn");
