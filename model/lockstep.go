@@ -34,7 +34,8 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 		return nil, err
 	}
 	defer m.Release()
-	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 1, Trace: true, Switches: sw})
+	// The prompt is read in chunks, however short, so that their kernels are compared too.
+	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 1, Trace: true, Switches: sw, ChunkFrom: 16})
 	if err != nil {
 		return nil, err
 	}

@@ -81,3 +81,16 @@ func TestTrustNamesTheKernelThatIsWrong(t *testing.T) {
 		})
 	}
 }
+
+// Both forms of the delta rule are compared, whatever the device would read prompts with.
+func TestRunComparesBothForms(t *testing.T) {
+	rep, err := check.Run(context.Background(), webgpu.NewCPU(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"gdn_wy", "gdn_chunk", "gdn_step"} {
+		if !slices.ContainsFunc(rep.Kernels, func(k check.Kernel) bool { return strings.HasPrefix(k.Name, name) }) {
+			t.Errorf("%s is not compared", name)
+		}
+	}
+}
