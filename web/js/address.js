@@ -276,7 +276,7 @@ export class Keeper {
   #window;
   #last = null; // what the entry should say
   #timer = null;
-  #quiet = false;
+  #quiet = 0;
   #queue = Promise.resolve();
 
   constructor(store, window) {
@@ -296,19 +296,23 @@ export class Keeper {
     });
   }
 
-  // quietly changes the entry by what f does and adds none.
+  // quietly changes the entry by what f, or the promise it returns, does and adds none.
   quietly(f) {
-    this.#quiet = true;
+    this.#quiet++;
+    const end = () => { this.#quiet--; };
+    let done;
     try {
-      return f();
+      done = f();
     } finally {
-      this.#quiet = false;
+      if (done instanceof Promise) done.then(end, end);
+      else end();
     }
+    return done;
   }
 
   #changed(keys) {
     // A frame's steps would be steps of the page around it.
-    if (!this.#quiet && !this.#store.get("embed") && [...keys].some((k) => larger.has(k))) {
+    if (this.#quiet === 0 && !this.#store.get("embed") && [...keys].some((k) => larger.has(k))) {
       if (this.#cancel()) this.#write("replaceState", this.#last);
       this.#write("pushState", this.#store.all());
     } else {

@@ -4,6 +4,7 @@ import { Keeper, checkChoices, folderOf, maxSize, readAddress, writeAddress, wri
 import { clean, describe } from "./changes.js";
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
+import { Lessons } from "./lessons.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
 import { Panels } from "./panels.js";
@@ -76,17 +77,24 @@ const app = {
     if (!t) throw new Error("no run to save yet");
     return t;
   },
-  // open brings everything to some choices: a link, a lesson, a step back.
+  // open brings everything to some choices: a link, a lesson, a step back; with
+  // end it stands at the question.
   open,
   // modelAddress is what the engine loads for a model's name.
   modelAddress: (name) => zoo.find((m) => m.name === name)?.folder ?? name,
   // run reads a program, or what the choices ask for, and stands at word t.
   run: (program, t) => { if (program !== undefined) $("program").value = program; return enqueue(async () => { await load($("model").value); await run(t); }); },
+  // layout makes room for a lesson, or takes it back.
+  layout(lesson) {
+    $("setup").open = !lesson && wide.matches;
+    fitFrame();
+  },
   // work does f after what the engine was asked before, one at a time.
   work: (f) => enqueue(f),
 };
 app.second = new Second(app);
 const panels = new Panels($("panels"), app);
+const lessons = new Lessons(app, $("lesson"), $("lessons-box"));
 app.onMoment(marks($("marks")));
 const tell = (name, m) => { for (const f of listeners.get(name) ?? []) f(m); };
 link.on("curve", (m) => tell("curve", m));
@@ -133,6 +141,7 @@ function showProgress(text, done = 0, total = 0) {
 
 const system = matchMedia("(prefers-color-scheme: dark)");
 const reduced = matchMedia("(prefers-reduced-motion: reduce)");
+const wide = matchMedia("(min-width: 1020px)"); // the controls have a column of their own
 const dark = () => (store.get("theme") === "auto" ? system.matches : store.get("theme") === "dark");
 
 function applyTheme() {
@@ -294,7 +303,7 @@ function showControls() {
 }
 
 // open brings page and engine to choices; what is not named stays.
-function open(choices) {
+function open(choices, end = false) {
   touched = true;
   const { values, dropped } = checkChoices(choices, store.get("task"));
   notice("link", dropped.length ? `Left out: ${dropped.join("; ")}.` : "");
@@ -304,11 +313,11 @@ function open(choices) {
   showControls();
   keeper.quietly(remember);
   const { t, draft } = store.all();
-  return enqueue(() => settle(t, draft));
+  return enqueue(() => settle(t, draft, end));
 }
 
 // settle loads, runs and moves until the engine stands where the choices say.
-async function settle(t, draft) {
+async function settle(t, draft, end = false) {
   await load($("model").value);
   const own = store.get("program");
   if (own !== null) $("program").value = own;
@@ -316,11 +325,12 @@ async function settle(t, draft) {
   const program = $("program").value;
   if (draft !== null) $("program").value = draft;
   if (running !== wanted(program)) {
-    await run(t ?? 0, program);
-    return;
+    if (!await run(t ?? 0, program)) return;
+  } else {
+    store.set({ draft });
+    if (!end) await player.go(t ?? 0);
   }
-  store.set({ draft });
-  await player.go(t ?? 0);
+  if (end) await player.toEnd();
 }
 
 // wanted is what a run of a program would be.
@@ -515,7 +525,7 @@ function key(name) {
     case " ": player.toggle(); break;
     case "?": $("help-box").showModal(); break;
     case "[": case "]": faster(name === "]" ? 1 : -1); break;
-    default: return panels.key(name);
+    default: return lessons.key(name) || panels.key(name);
   }
   return true;
 }
@@ -757,11 +767,17 @@ link.on("ready", async () => {
 // if nobody asked for another.
 async function takeOver() {
   await zooRead;
+  const lead = await lessonRead; // what a lesson's page shows, if the link leaves it to that
+  if (lead) {
+    store.set(lead.choices);
+    showControls();
+    keeper.quietly(remember);
+  }
   const typed = $("program").value.trim() !== "" && $("program").value !== page.program;
   enable(true);
   await enqueue(async () => {
     if (!typed && (asked || touched) || !$("program").value.trim()) {
-      await settle(store.get("t"), store.get("draft"));
+      await settle(store.get("t"), store.get("draft"), lead?.end);
       return;
     }
     const t = player.t;
@@ -844,6 +860,9 @@ function findModel(name) {
 
 // ---- the address
 
+// picture tells whether choices say what is shown, or leave that to a lesson.
+const picture = (values) => Object.keys(values).some((k) => !["theme", "device", "embed", "lesson", "page", "projector"].includes(k));
+
 // asked says that the link wants more than a word of the recorded picture.
 const asked = Object.keys(opened.values).some((k) => !["t", "theme", "device", "embed", "panel", "layer", "head", "projector"].includes(k));
 if (opened.dropped.length) notice("link", `Left out of the link: ${opened.dropped.join("; ")}.`);
@@ -856,9 +875,11 @@ store.on((keys) => {
 addEventListener("popstate", async () => {
   const { values, dropped } = await readAddress(location);
   const { device, embed } = store.all();
-  await keeper.quietly(() => open({ ...defaults, ...values, device, embed }));
+  if (values.lesson && !picture(values)) await keeper.quietly(() => lessons.open(values.lesson, values.page));
+  else await keeper.quietly(() => open({ ...defaults, ...values, device, embed }));
   if (dropped.length) notice("link", `Left out of the link: ${dropped.join("; ")}.`);
 });
+$("lessons").addEventListener("click", () => lessons.list());
 $("copy-link").addEventListener("click", async () => {
   const address = new URL(await writeAddress(location, { ...store.all(), embed: false }), location.href).href;
   try {
@@ -878,13 +899,14 @@ $("n").value = store.get("n");
 $("seed").value = store.get("seed");
 setTask(store.get("task"));
 enable(false);
-if (matchMedia("(max-width: 1019px)").matches) $("setup").open = false;
-matchMedia("(min-width: 1020px)").addEventListener("change", (e) => { if (e.matches) $("setup").open = true; });
+if (!wide.matches) $("setup").open = false;
+wide.addEventListener("change", (e) => { if (e.matches && !store.get("lesson")) $("setup").open = true; });
 show();
 const zooRead = readZoo();
 const firstRead = readFirst();
 firstRead.finally(startEngine);
 panels.open(store.get("panel"));
+const lessonRead = zooRead.then(() => lessons.start(!picture(opened.values))); // its text quotes the zoo
 
 // For tests and scripts: see README.md.
 globalThis.shellgamePage = { state, ready, first: firstRead.then(state) };
