@@ -15,6 +15,7 @@ import (
 	"shellgame/model"
 	"shellgame/task"
 	"shellgame/task/eval"
+	"shellgame/task/playback"
 	"shellgame/webgpu"
 )
 
@@ -165,7 +166,7 @@ func TestDrift(t *testing.T) {
 	p := open(t)
 	p.refuse("no checkpoint", `{"type":"drift","store":"bf16","program":%q}`, pointer)
 	p.ask(`{"type":"load","model":"sbr-hybrid-neg"}`)
-	long := task.Generate(task.StateBasedRecall, 12, 3, 0).Python()
+	long := task.Generate(task.StateBasedRecall, 5, 3, 0).Python()
 	p.ask(`{"type":"run","program":%q,"switches":{"gate":false}}`, long)
 	sizes := map[string]float64{}
 	for _, store := range []string{"bf16", "f16"} {
@@ -225,25 +226,33 @@ func TestDriftFlips(t *testing.T) {
 	if got := apart(make([]float32, 2), make([]float32, 2)); got != 0 {
 		t.Errorf("zeros are apart by %v", got)
 	}
-	src := task.Generate(task.StateTracking, 400, 2, 0).Python()
-	src += "assert a== 0\nassert b== 0\nassert c== 0\nassert d== 0\nassert e=="
+	var src strings.Builder
+	for line := range strings.Lines(task.Generate(task.StateBasedRecall, 8, 2, 0).Python()) {
+		if strings.HasPrefix(line, "assert") {
+			break
+		}
+		src.WriteString(line)
+		if !strings.HasPrefix(line, "bits") {
+			src.WriteString("assert bits[c]== 0\nassert bits[a]== 0\nassert bits[e]== 1\n")
+		}
+	}
 	p := open(t)
-	p.ask(`{"type":"load","model":"st-hybrid-neg"}`)
-	d := p.ask(`{"type":"drift","store":"bf16","program":%q}`, src).Drift
-	p.ask(`{"type":"run","program":%q}`, src)
-	p.ask(`{"type":"seek","t":999}`)
-	exact := p.e.lanes[0].play.Steps()
-	p.ask(`{"type":"run","program":%q,"switches":{"store":"bf16"}}`, src)
-	p.ask(`{"type":"seek","t":999}`)
+	p.ask(`{"type":"load","model":"sbr-gdn-neg"}`) // one that is unsure of some bits
+	d := p.ask(`{"type":"drift","store":"bf16","program":%q}`, src.String()).Drift
+	var runs [2]*playback.Playback
+	for i, store := range []string{"", "bf16"} {
+		p.ask(`{"type":"run","lane":0,"program":%q,"switches":{"store":%q}}`, src.String(), store)
+		p.ask(`{"type":"seek","t":999}`)
+		runs[i] = p.e.lanes[0].play
+	}
 	var flips []int
-	for _, q := range p.e.lanes[0].play.Program.Queries() {
-		if p.e.lanes[0].play.Steps()[q.Pos].Top[0] != exact[q.Pos].Top[0] && p.e.lanes[0].play.Steps()[q.Pos].Top[0].Word != exact[q.Pos].Top[0].Word {
+	for _, q := range runs[0].Program.Queries() {
+		if runs[0].Steps()[q.Pos].Top[0].Word != runs[1].Steps()[q.Pos].Top[0].Word {
 			flips = append(flips, q.Pos)
 		}
 	}
-	t.Logf("flips at %v", flips)
-	if !slices.Equal(d.Flips, flips) && !(len(flips) == 0 && len(d.Flips) == 0) {
-		t.Errorf("flips: got %v, want %v", d.Flips, flips)
+	if len(flips) == 0 || !slices.Equal(d.Flips, flips) {
+		t.Errorf("flips: got %v, want %v, and some", d.Flips, flips)
 	}
 }
 

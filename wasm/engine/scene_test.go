@@ -8,15 +8,20 @@ import (
 	"shellgame/task"
 )
 
-// atTheEnd is an engine that has read 512 swaps with a model of four attention layers of four heads.
+// atTheEnd is an engine that has read 512 swaps, or in short tests 64, with a model of four attention
+// layers of four heads.
 func atTheEnd(t testing.TB) (e *Engine, shown *int) {
 	t.Helper()
+	n := 512
+	if testing.Short() {
+		n = 64
+	}
 	p := open(t)
 	p.ask(`{"type":"load","model":"st-transformer"}`)
 	p.ask(`{"type":"load","lane":1,"model":"st-hybrid-neg"}`)
 	for lane := range 2 {
-		p.ask(`{"type":"run","lane":%d,"program":%q}`, lane, task.Generate(task.StateTracking, 512, 1, 0).Python())
-		p.ask(`{"type":"seek","lane":%d,"t":515}`, lane)
+		p.ask(`{"type":"run","lane":%d,"program":%q}`, lane, task.Generate(task.StateTracking, n, 1, 0).Python())
+		p.ask(`{"type":"seek","lane":%d,"t":%d}`, lane, n+3)
 	}
 	shown = new(int)
 	p.e.hooks.Scene = func(s *stage.Scene) { *shown += len(s.Layers) }
