@@ -78,7 +78,7 @@ func TestEngineAnswersBesideLongWork(t *testing.T) {
 				await pause(1500); // the models are fetched, the kernels made
 				const took = await steps(12, 30);
 				const second = await ask({type: "curve", task: "sbr", models: ["sbr-gdn-pos"], levels: [4], samples: 1});
-				return JSON.stringify({ took, second, ...await answer, events: heard.filter((e) => e.event === "curve") });
+				return JSON.stringify({ took, second, ...await answer, events: heard.filter((e) => e.event === "curve" && e.total === 16) });
 			})()`)
 			var c struct {
 				Took   []float64
