@@ -279,6 +279,7 @@ func TestAnatomyPanel(t *testing.T) {
 	}
 	p.click("step")
 	p.at(1)
+	p.wait("document.querySelector('#panel .numbers caption').textContent.startsWith('Word 1, ')") // the open table follows
 	// The stages one after the other, by play, and by hand.
 	stage := func(n int) string {
 		return fmt.Sprintf("document.querySelectorAll('.stage-card')[%d].hasAttribute('aria-current')", n)
@@ -374,12 +375,12 @@ func TestPanelSizes(t *testing.T) {
 		width, height int
 		dark          bool
 	}{
-		{"1400", 1400, 1500, false},
-		{"1400-dark", 1400, 1500, true},
-		{"800", 800, 1700, false},
-		{"800-dark", 800, 1700, true},
-		{"390", 390, 2400, false},
-		{"390-dark", 390, 2400, true},
+		{"1400", 1400, 1000, false},
+		{"1400-dark", 1400, 1000, true},
+		{"800", 800, 1100, false},
+		{"800-dark", 800, 1100, true},
+		{"390", 390, 1300, false},
+		{"390-dark", 390, 1300, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: c.height, Dark: c.dark}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")

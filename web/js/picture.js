@@ -155,7 +155,7 @@ export class Sheet {
     const n = 48;
     for (let i = 0; i < n; i++) this.#svg.append(svg("rect", { x: x + (i * width) / n, y, width: width / n + 0.6, height: 9, fill: css(stops[Math.round((i * 254) / (n - 1))]) }));
     this.#svg.append(svg("rect", { x: x - 0.5, y: y - 0.5, width: width + 1.6, height: 10, fill: "none", stroke: this.#colors.line }));
-    const few = number(limit / 4).length * 6.4 > width / 5;
+    const few = number(limit / 4).length * 7.5 > width / 5;
     const marks = kind !== "signed" ? [0, limit / 4, limit] : few ? [-limit, 0, limit] : [-limit, -limit / 4, 0, limit / 4, limit];
     marks.forEach((v, i) => this.text(x + (width * i) / (marks.length - 1), y + 21, minus(number(v)), { size: 11, anchor: i === 0 ? "start" : i === marks.length - 1 ? "end" : "middle" }));
   }

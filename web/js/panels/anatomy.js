@@ -47,11 +47,11 @@ export function pictureOf(a, n) {
   };
   switch (n) {
     case 0: return {
-      state: a.decayed, term: a.before, op: `= ${e(a.alpha)} ×`, caption: "S before this word", formula: `S ← α·S = ${e(a.alpha)}·S`,
+      state: a.decayed, term: a.before, op: `= ${e(a.alpha)} ×`, caption: "S before this word", short: "before", formula: `S ← α·S = ${e(a.alpha)}·S`,
       tellState: (i, j) => `α·S = ${e(a.alpha)} · ${number(a.before[i][j])}`, tellTerm: () => "the state after the word before",
     };
     case 1: return {
-      state: a.decayed, term: product(a.k, a.decayed), op: "\u2192", caption: "rows weighted by k", column: ["k", a.k], row: { name: "kᵀS", x: a.read, tell: (j) => `the column's sum, ${sum(a.k, a.decayed, j)}` }, formula: `kᵀS = ${vector(a.k)} · S = ${vector(a.read)}`,
+      state: a.decayed, term: product(a.k, a.decayed), op: "\u2192", caption: "rows weighted by k", short: "k weighs", column: ["k", a.k], row: { name: "kᵀS", x: a.read, tell: (j) => `the column's sum, ${sum(a.k, a.decayed, j)}` }, formula: `kᵀS = ${vector(a.k)} · S = ${vector(a.read)}`,
       tellState: () => "the state after decay", tellTerm: (i, j) => `k·S = ${e(a.k[i])} · ${number(a.decayed[i][j])}`,
     };
     case 2: return {
@@ -63,7 +63,7 @@ export function pictureOf(a, n) {
       tellState: (i, j) => `erased ${number(a.erased[i][j])} ${a.write[i][j] < 0 ? "−" : "+"} ${number(Math.abs(a.write[i][j]))}`, tellTerm: (i, j) => `β·k·v = ${e(a.beta)} · ${e(a.k[i])} · ${number(a.v[j])}`,
     };
     default: return {
-      state: a.written, term: product(a.q, a.written), op: "\u2192", caption: "rows weighted by q", column: ["q", a.q], row: { name: "qᵀS", x: a.out, tell: (j) => `the column's sum, ${sum(a.q, a.written, j)}` }, formula: `out = qᵀS = ${vector(a.q)} · S = ${vector(a.out)}`,
+      state: a.written, term: product(a.q, a.written), op: "\u2192", caption: "rows weighted by q", short: "q weighs", column: ["q", a.q], row: { name: "qᵀS", x: a.out, tell: (j) => `the column's sum, ${sum(a.q, a.written, j)}` }, formula: `out = qᵀS = ${vector(a.q)} · S = ${vector(a.out)}`,
       tellState: () => "the state after this word", tellTerm: (i, j) => `q·S = ${number(a.q[i])} · ${number(a.written[i][j])}`,
     };
   }
@@ -189,12 +189,12 @@ export function create(app, root) {
     const from = rest(a, n);
     const paint = (limit) => (x) => color(c.theme, "signed", x, limit);
     const gutter = names ? 16 : 0;
-    const op = 66;
+    const op = 62;
     const free = room - gutter - op - 12;
     let cw = Math.min(72, Math.floor(free / (2 * a.V + 1)));
     const numbers = cw >= 34;
+    if (!numbers) cw = Math.max(1, Math.min(Math.floor((free - 10) / a.V) / 2, 12)); // half pixels do
     const ch = numbers ? Math.min(34, cw) : Math.max(1, Math.min(Math.floor(320 / a.K), 12, cw * 2));
-    if (!numbers) cw = Math.max(1, Math.min(cw, 12, Math.floor((free - 10) / (2 * a.V))));
     const side = numbers ? cw : 10; // of a vector
     const bar = numbers ? ch : 10;
     const top = bar + 30;
@@ -209,7 +209,7 @@ export function create(app, root) {
     s.matrix("state", { x: gutter, y: top, rows: a.K, cols: a.V, cw, ch, paint: paint(limits.state), at: (i, j) => from[i][j] + (p.state[i][j] - from[i][j]) * u,
       tell: (i, j) => `S[${label(i)}, ${j}] = ${number(p.state[i][j])}: ${p.tellState(i, j)}` });
     if (names) names.forEach((name, i) => s.text(gutter - 6, top + (i + 0.5) * ch + 4, name, { anchor: "end", mono: true }));
-    s.text(gutter + a.V * cw + (p.column ? op / 2 : (op + side) / 2), top + (a.K * ch) / 2 + 5, p.op, { anchor: "middle", size: 15, mono: true, fill: c.text, bold: true });
+    s.text(gutter + a.V * cw + (p.column ? op / 2 : (op + side) / 2), top + (a.K * ch) / 2 + 5, p.op, { anchor: "middle", size: 13, mono: true, fill: c.text, bold: true });
     if (p.column) {
       const [name, x] = p.column;
       s.text(right + side / 2, top - 8, name, { anchor: "middle", mono: true, fill: c.text });
@@ -222,7 +222,7 @@ export function create(app, root) {
       s.matrix("row", { x: x2, y: 2, rows: 1, cols: a.V, cw, ch: bar, paint: paint(limit), at: (_, j) => x[j], tell: (_, j) => `${name}[${j}] = ${number(x[j])}: ${tell(j)}` });
       if (limit !== limits.state && a.V * cw >= 230) s.text(x2 + a.V * cw, top - 8, `above: \u00b1${number(limit)}`, { anchor: "end", size: 11 });
     }
-    s.text(x2, top - 8, p.caption, { fill: c.text, bold: true });
+    s.text(x2, top - 8, a.V * cw < 130 ? p.short ?? p.caption : p.caption, { fill: c.text, bold: true });
     s.matrix("term", { x: x2, y: top, rows: a.K, cols: a.V, cw, ch, paint: paint(limits.state), at: (i, j) => p.term[i][j],
       tell: (i, j) => `${p.caption} [${label(i)}, ${j}] = ${number(p.term[i][j])}: ${p.tellTerm(i, j)}` });
     s.legend(gutter, bottom + 14, Math.min(180, Math.max(a.V * cw, 110)), "signed", limits.state);

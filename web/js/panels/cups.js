@@ -45,6 +45,8 @@ export function sceneAt({ words, steps, t, step }) {
   };
 }
 
+const sure = (p) => percent(p).replace(/\.\d%/, "%");
+
 export function create(app, root) {
   const say = el("p", { class: "lead" });
   const drawing = svg("svg", { role: "img" });
@@ -88,6 +90,8 @@ export function create(app, root) {
     y += 24;
     if (beliefs) {
       const lines = scene.places.some((p) => p.bitBelief) ? 2 : 1;
+      const narrow = slot < 104; // then the probability has its own line
+      const line = narrow ? 33 : 19;
       const wordBefore = moment.words[scene.believedAt]?.word ?? "";
       text(layout.x(0) - slot / 2 + 4, y, scene.believedAt === moment.t ? "the model believes" : `the model believed after ${wordBefore}`, { anchor: "start" });
       y += 8;
@@ -96,13 +100,14 @@ export function create(app, root) {
         if (!both.length) return;
         const wrong = both.some((g) => !g.right);
         const color = wrong ? c.bad : c.good;
-        drawing.append(svg("rect", { x: layout.x(i) - slot / 2 + 3, y, width: slot - 6, height: 10 + 19 * lines, rx: 6, fill: color, "fill-opacity": 0.1, stroke: color, "stroke-width": wrong ? 2 : 1 }));
+        drawing.append(svg("rect", { x: layout.x(i) - slot / 2 + 3, y, width: slot - 6, height: 10 + line * lines, rx: 6, fill: color, "fill-opacity": 0.1, stroke: color, "stroke-width": wrong ? 2 : 1 }));
         both.forEach((g, k) => {
-          const row = text(layout.x(i), y + 19 + 19 * k, "", { mono: true, fill: c.text });
-          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, g.word), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), slot < 112 && g.bit ? "" : svg("tspan", { fill: c.dim }, ` ${percent(g.p).replace(/\.\d%/, "%")}`));
+          const row = text(layout.x(i), y + 19 + line * k, "", { mono: true, fill: c.text });
+          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, g.word), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
+          if (narrow) text(layout.x(i), y + 32 + line * k, sure(g.p), { mono: true, size: 10.5 });
         });
       });
-      y += 10 + 19 * lines + 8;
+      y += 10 + line * lines + 8;
     }
     if (scene.pointers) y = drawBits(c, text, width, y + 14);
 
@@ -129,15 +134,16 @@ export function create(app, root) {
 
   function drawBits(c, text, width, y) {
     const cell = 28;
-    const across = Math.max(4, Math.min(scene.bits.length || 1, Math.floor((width - 8) / cell)));
-    text(4, y, scene.bits.length ? `bits: ${scene.bits.length}, with the variables that point at them` : "bits: none read yet", { anchor: "start" });
+    const left = layout.left + 2;
+    const across = Math.max(4, Math.min(scene.bits.length || 1, Math.floor((width - 2 * left) / cell)));
+    text(left, y, scene.bits.length ? `bits: ${scene.bits.length}, with the variables that point at them` : "bits: none read yet", { anchor: "start" });
     y += 12;
     const target = scene.question ? scene.places.find((p) => p.asked)?.value ?? -1 : -1;
     const pointed = new Set(scene.places.map((p) => Math.floor((p.value ?? -across) / across))); // lines of bits with names below
     let top = y;
     scene.bits.forEach((bit, i) => {
       if (i > 0 && i % across === 0) top += pointed.has(i / across - 1) ? 52 : 40;
-      const x = 4 + (i % across) * cell;
+      const x = left + (i % across) * cell;
       const who = scene.places.filter((p) => p.value === i);
       text(x + cell / 2, top + 8, String(i), { size: 9.5 });
       const on = who.length > 0;
