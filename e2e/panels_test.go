@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	json "github.com/goccy/go-json"
 
@@ -66,19 +67,60 @@ func TestCups(t *testing.T) {
 			}
 		}
 	}
-	// One step on, the cups are on their way; soon after they stand at their places, in order.
-	p.click("reset")
-	p.at(-1)
-	for range 2 {
-		p.click("step")
-	}
-	p.at(1)
-	p.click("step")
-	p.at(2)
-	xs := "[...document.querySelectorAll('.view-cups svg > g')].map((g) => Math.round(g.transform.baseVal[0].matrix.e)).sort((a, b) => a - b)"
-	apart := fmt.Sprintf("(x => x.length === 5 && new Set(x.slice(1).map((v, i) => Math.round((v - x[i]) / 3))).size === 1)(%s)", xs)
-	p.wait(apart)
 	p.quiet()
+}
+
+// A swap moves its two cups past each other in at most 400 ms and leaves the others alone; nothing
+// moves after a jump, nor where motion is not wanted.
+func TestCupsMove(t *testing.T) {
+	for _, reduced := range []bool{false, true} {
+		p := open(t, chrome.Options{ReducedMotion: reduced}, "?task=st&model=st-constructed&n=6&seed=3&device=cpu")
+		p.live("st-constructed")
+		p.view("cups", "svg")
+		eval[bool](p, `(globalThis.watch = (id) => new Promise((done) => {
+			const seen = [];
+			const start = performance.now();
+			document.getElementById(id).click();
+			(function look() {
+				const now = performance.now();
+				seen.push([now - start, ...[...document.querySelectorAll(".view-cups svg > g")].flatMap((g) => [g.transform.baseVal[0].matrix.e, g.transform.baseVal[0].matrix.f])]);
+				if (now - start < 1500) requestAnimationFrame(look);
+				else done(seen);
+			})();
+		}), true)`)
+		for _, c := range []struct {
+			from   int
+			button string
+			moves  int
+		}{{1, "step", 2}, {2, "back", 2}, {0, "step", 0}, {2, "end", 0}} {
+			eval[bool](p, fmt.Sprintf("((e) => { e.value = %d; e.dispatchEvent(new Event('input')); return true; })(document.getElementById('timeline'))", c.from))
+			p.at(c.from)
+			time.Sleep(500 * time.Millisecond)
+			seen := eval[[][]float64](p, fmt.Sprintf("watch(%q)", c.button))
+			last := seen[len(seen)-1]
+			moved := 0
+			for cup := range 5 {
+				for _, s := range seen {
+					x, y := s[1+2*cup], s[2+2*cup]
+					if y != last[2+2*cup] { // on an arc
+						if x == last[1+2*cup] {
+							t.Errorf("cup %d is over its place", cup)
+						}
+						moved++
+						break
+					}
+				}
+			}
+			want := c.moves
+			if reduced {
+				want = 0
+			}
+			if moved != want {
+				t.Errorf("%s from word %d, reduced motion %v: %d cups moved on arcs, want %d", c.button, c.from, reduced, moved, want)
+			}
+		}
+		p.quiet()
+	}
 }
 
 // What the model believes is asked while it reads: a model that loses track is found out, the first
@@ -305,8 +347,14 @@ func TestAnatomyPanel(t *testing.T) {
 // The delta rule's map is what its state holds: with the values v it gives qᵀS; attention's is the
 // softmax of the trace. One layer in common with the other views.
 func TestMapsPanel(t *testing.T) {
+	for _, device := range []string{"cpu", "webgpu"} {
+		t.Run(device, func(t *testing.T) { mapsPanel(t, device) })
+	}
+}
+
+func mapsPanel(t *testing.T, device string) {
 	const layer, h = 2, 1
-	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")
+	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device="+device)
 	p.live("sbr-hybrid-neg")
 	p.click("end")
 	p.wait("s.answer && !s.busy")
@@ -364,6 +412,58 @@ func TestMapsPanel(t *testing.T) {
 		p.live(model)
 		p.wait(fmt.Sprintf("document.querySelector('.view-maps').textContent.includes(%q)", says))
 		p.wait("document.querySelectorAll('.view-maps .verdict-chip.good').length > 0")
+	}
+	p.quiet()
+}
+
+// Each view can be saved as PNG, SVG and CSV, and while none is open nothing is asked for one.
+func TestPanelFiles(t *testing.T) {
+	p := open(t, chrome.Options{
+		Script: `
+		globalThis.files = [];
+		const make = URL.createObjectURL;
+		URL.createObjectURL = (b) => { if (top === window) b.text().then((text) => files.push({type: b.type, size: b.size, text: text.slice(0, 200000)})); return make.call(URL, b); };
+		globalThis.asked = [];
+		if (top !== window) addEventListener("message", (e) => { if (e.data?.type) top.asked.push(e.data.type); });`,
+	}, "?task=sbr&model=sbr-hybrid-neg&n=4&seed=2&device=cpu")
+	p.live("sbr-hybrid-neg")
+	p.click("end")
+	p.wait("s.answer && !s.busy")
+	for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}} {
+		p.view(v[0], v[1])
+		eval[bool](p, "(files.length = 0, true)")
+		for i, kind := range []string{"PNG", "SVG", "CSV"} {
+			eval[bool](p, fmt.Sprintf("([...document.querySelectorAll('#panel .panel-tools button')].find((b) => b.textContent === %q).click(), true)", kind))
+			p.wait(fmt.Sprintf("files.length === %d", i+1))
+		}
+		type file struct {
+			Type, Text string
+			Size       int
+		}
+		got := eval[[]file](p, "files")
+		if got[0].Type != "image/png" || got[0].Size < 2000 {
+			t.Errorf("%s: %s of %d bytes, want a picture", v[0], got[0].Type, got[0].Size)
+		}
+		if text := got[1].Text; !strings.HasPrefix(text, "<svg") || strings.Contains(text, "var(--") || strings.Contains(strings.ReplaceAll(text, "http://www.w3.org", ""), "http") {
+			t.Errorf("%s: the SVG does not stand alone: %.200s", v[0], text)
+		}
+		lines := strings.Split(strings.TrimSpace(got[2].Text), "\r\n")
+		if len(lines) < 4 || strings.Count(lines[1], ",") < 3 {
+			t.Errorf("%s: the CSV has %d lines, the second %q", v[0], len(lines), lines[min(1, len(lines)-1)])
+		}
+	}
+	if got := eval[string](p, "asked.join(' ')"); !strings.Contains(got, "anatomy") || !strings.Contains(got, "maps") {
+		t.Errorf("the open views asked for %s, want anatomy and maps among it", got)
+	}
+	p.click("tab-belief") // closes it
+	p.wait("document.getElementById('panel').hidden")
+	eval[bool](p, "(asked.length = 0, true)")
+	p.click("back")
+	p.wait("s.t === s.words.length - 3")
+	for _, a := range eval[[]string](p, "asked") {
+		if a == "anatomy" || a == "maps" {
+			t.Errorf("%s was asked for while no view is open", a)
+		}
 	}
 	p.quiet()
 }
