@@ -520,12 +520,11 @@ func TestPanelSpeed(t *testing.T) {
 		if len(times) < 10 {
 			t.Fatalf("%s: %d drawings measured, want one for each step", v[0], len(times))
 		}
-		median := times[len(times)/2]
-		t.Logf("%s at 512 swaps: %d drawings, median %.1f ms, longest %.1f ms", v[0], len(times), median, times[len(times)-1])
-		if median > 10 {
-			t.Errorf("%s takes %.1f ms a step, want at most 10", v[0], median)
+		most := times[len(times)*3/4] // half of some view's drawings only ask the engine
+		t.Logf("%s at 512 swaps: %d drawings, three of four in %.1f ms, the longest %.1f ms", v[0], len(times), most, times[len(times)-1])
+		if most > 10 {
+			t.Errorf("%s takes %.1f ms a step, want at most 10", v[0], most)
 		}
-		t.Log(p.in(".view-belief .lead"))
 		p.shot("panel-512-" + v[0])
 	}
 	p.quiet()
