@@ -54,6 +54,9 @@ export function guesses(belief) {
   return [...list(belief?.vars, false), ...list(belief?.bits, true)];
 }
 
+// inShort is a word that a model said where a number was due, in a cell's room.
+export const inShort = (word) => (word.length > 4 ? "\u2026" : word);
+
 // score counts the beliefs up to t: {right, all, wrong: [t of each step with a wrong one]}.
 export function score(steps, t) {
   const s = { right: 0, all: 0, wrong: [] };

@@ -5,11 +5,16 @@ import { css, inkOn, table } from "./colors.js";
 import { el, svg } from "./dom.js";
 import { number } from "./format.js";
 
-// palette is the page's colours and fonts as an SVG file needs them.
+// palette is the page's colours and fonts as an SVG file needs them. They are
+// read again when the root's attributes say that they are others: asking for a
+// style in the middle of a drawing costs more than the drawing.
+let known = { key: null };
 export function palette(theme) {
+  const key = [theme, ...[...document.documentElement.attributes].map((a) => a.value)].join(" ");
+  if (known.key === key) return known;
   const s = getComputedStyle(document.documentElement);
   const get = (name) => s.getPropertyValue(`--${name}`).trim();
-  return { theme, text: get("text"), dim: get("dim"), line: get("line"), chip: get("chip"), panel: get("panel"), accent: get("accent"), good: get("good"), bad: get("bad"), flag: get("flag"), mono: get("mono"), sans: getComputedStyle(document.body).fontFamily };
+  return known = { key, theme, text: get("text"), dim: get("dim"), line: get("line"), chip: get("chip"), panel: get("panel"), accent: get("accent"), good: get("good"), bad: get("bad"), flag: get("flag"), mono: get("mono"), sans: getComputedStyle(document.body).fontFamily };
 }
 
 // minus writes a true minus sign.
@@ -31,6 +36,21 @@ export function vector(x, most = 5) {
 // largest of two numbers is the one farther from zero; NaN stays.
 export const largest = (a, b) => (a === undefined || !(Math.abs(b) <= Math.abs(a)) ? b : a);
 
+// fill paints the rows from a canvas's row on: ink(i, j) is a pixel's colour.
+export function fill(ctx, from, to, cols, ink) {
+  const image = ctx.createImageData(cols, to - from);
+  const { data } = image;
+  let o = 0;
+  for (let i = from; i < to; i++) for (let j = 0; j < cols; j++) {
+    const c = ink(i, j);
+    data[o++] = c[0];
+    data[o++] = c[1];
+    data[o++] = c[2];
+    data[o++] = 255;
+  }
+  ctx.putImageData(image, 0, from);
+}
+
 export class Sheet {
   #svg;
   #canvases = new Map(); // by key: {canvas, x, y, w, h, used}
@@ -39,6 +59,7 @@ export class Sheet {
   #mark = svg("rect", { fill: "none", "stroke-width": 2, visibility: "hidden", "data-cursor": "" });
   #tell;
   #colors;
+  #bar = null; // the legend's colours: {key, g}
 
   // tell(text, byKey) gets what stands under the pointer or the cursor.
   constructor(label, tell = () => {}) {
@@ -130,17 +151,7 @@ export class Sheet {
         if (v !== undefined) this.text(x + (j + 0.5) * cw, y + (i + 0.5) * ch + 4, brief(v), { size: 11, anchor: "middle", mono: true, fill: inkOn(c) });
       }
     } else {
-      const ctx = this.canvas(key, x, y, w, h, cols, rows);
-      const image = ctx.createImageData(cols, rows);
-      let o = 0;
-      for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) {
-        const c = paint(at(i, j));
-        image.data[o++] = c[0];
-        image.data[o++] = c[1];
-        image.data[o++] = c[2];
-        image.data[o++] = 255;
-      }
-      ctx.putImageData(image, 0, 0);
+      fill(this.canvas(key, x, y, w, h, cols, rows), 0, rows, cols, (i, j) => paint(at(i, j)));
     }
     this.#svg.append(svg("rect", { x: x - 0.5, y: y - 0.5, width: w + 1, height: h + 1, fill: "none", stroke: frame }));
     if (tell) this.area({ x, y, w, h, cw, ch, rows, cols, tell, pick });
@@ -151,10 +162,16 @@ export class Sheet {
 
   // legend draws a colour bar with its numbers.
   legend(x, y, width, kind, limit) {
-    const stops = table(this.#colors.theme, kind);
-    const n = 48;
-    for (let i = 0; i < n; i++) this.#svg.append(svg("rect", { x: x + (i * width) / n, y, width: width / n + 0.6, height: 9, fill: css(stops[Math.round((i * 254) / (n - 1))]) }));
-    this.#svg.append(svg("rect", { x: x - 0.5, y: y - 0.5, width: width + 1.6, height: 10, fill: "none", stroke: this.#colors.line }));
+    const key = `${kind} ${width} ${this.#colors.key}`;
+    if (this.#bar?.key !== key) {
+      const stops = table(this.#colors.theme, kind);
+      const n = 48;
+      const g = svg("g", {}, ...Array.from({ length: n }, (_, i) => svg("rect", { x: (i * width) / n, y: 0, width: width / n + 0.6, height: 9, fill: css(stops[Math.round((i * 254) / (n - 1))]) })),
+        svg("rect", { x: -0.5, y: -0.5, width: width + 1.6, height: 10, fill: "none", stroke: this.#colors.line }));
+      this.#bar = { key, g };
+    }
+    this.#bar.g.setAttribute("transform", `translate(${x} ${y})`);
+    this.#svg.append(this.#bar.g);
     const few = number(limit / 4).length * 7.5 > width / 5;
     const marks = kind !== "signed" ? [0, limit / 4, limit] : few ? [-limit, 0, limit] : [-limit, -limit / 4, 0, limit / 4, limit];
     marks.forEach((v, i) => this.text(x + (width * i) / (marks.length - 1), y + 21, minus(number(v)), { size: 11, anchor: i === 0 ? "start" : i === marks.length - 1 ? "end" : "middle" }));
@@ -247,14 +264,14 @@ export function tip(app, idle) {
   };
 }
 
-// onWidth calls f when the width of an element changes.
+// onWidth calls f(width) when the width of an element changes.
 export function onWidth(element, f) {
   let was = 0;
   new ResizeObserver(() => {
     const w = Math.floor(element.clientWidth);
     if (!w || w === was) return;
     was = w;
-    f();
+    f(w);
   }).observe(element);
 }
 

@@ -98,7 +98,7 @@ test("the stages of a step say what their cells are made of", () => {
 test("maps: room, and several words in a cell", () => {
   assert.deepEqual(plan(10, 460), { pool: 1, cells: 10, cell: 26 });
   assert.deepEqual(plan(100, 460), { pool: 1, cells: 100, cell: 4 });
-  assert.deepEqual(plan(517, 500), { pool: 2, cells: 259, cell: 1 });
+  assert.deepEqual(plan(517, 500), { pool: 2, cells: 259, cell: 1.75 });
   const rows = [[1], [0.2, -0.9], [0.1, 0.3, 0.2]];
   assert.equal(block(rows, 0, 0, 2, 2), 1);
   assert.equal(block(rows, 1, 0, 2, 2), 0.3);

@@ -2,7 +2,7 @@
 import { color, niceLimit, reach } from "../colors.js";
 import { el, svg } from "../dom.js";
 import { number } from "../format.js";
-import { Sheet, brief, latest, minus, onWidth, palette, picker, timed, tip, vector } from "../picture.js";
+import { Sheet, brief, fill, latest, minus, onWidth, palette, picker, timed, tip, vector } from "../picture.js";
 import { rowNames } from "../trace.js";
 
 export const title = "One step";
@@ -109,7 +109,11 @@ export function create(app, root) {
   const none = el("p", { class: "dim" });
   root.append(el("div", { class: "row view-controls" }, layerPick.element, headPick.element, el("span", { class: "row stage-buttons" }, back, play, next)), none, body);
 
-  onWidth(body, () => { if (a && open) draw(); });
+  let wide = 0;
+  onWidth(figure, (w) => {
+    wide = w;
+    if (a && open) draw();
+  });
   app.store.on((keys) => { if (open && (keys.has("layer") || keys.has("head"))) refresh(app.moment()); });
 
   const ask = latest(async (t, layer, head, stale) => {
@@ -169,7 +173,7 @@ export function create(app, root) {
     check.className = `verdict-chip ${good ? "good" : "bad"}`;
     check.textContent = `${good ? "\u2713" : "\u2717"} The kernel's state differs from this arithmetic by ${a.worst === 0 ? "nothing" : `at most ${a.worst.toExponential(1)}`} (bound ${a.bound.toExponential(1)}).`;
     const c = palette(app.theme());
-    drawStage(sheet, c, stage, mix, figure.clientWidth);
+    drawStage(sheet, c, stage, mix, wide || figure.clientWidth);
     thumbs.forEach((canvas, i) => drawThumb(canvas, c, i));
     dialBox.replaceChildren(dial(c, a));
     mark();
@@ -238,10 +242,7 @@ export function create(app, root) {
     canvas.height = m.length;
     canvas.style.width = `${Math.min(104, 16 * a.V)}px`;
     canvas.style.height = row ? "12px" : "52px";
-    const ctx = canvas.getContext("2d");
-    const image = ctx.createImageData(a.V, m.length);
-    m.flat().forEach((x, i) => image.data.set([...color(c.theme, "signed", x, limit), 255], 4 * i));
-    ctx.putImageData(image, 0, 0);
+    fill(canvas.getContext("2d"), 0, m.length, a.V, (i, j) => color(c.theme, "signed", m[i][j], limit));
   }
 
   // go shows a stage; the state goes over to it in a moment.
@@ -250,7 +251,7 @@ export function create(app, root) {
     if (!a) return;
     cancelAnimationFrame(frame);
     const c = palette(app.theme());
-    const room = figure.clientWidth;
+    const room = wide || figure.clientWidth;
     mark();
     if (app.reduced()) {
       mix = 1;

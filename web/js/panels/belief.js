@@ -1,6 +1,6 @@
 // Truth and belief: what the model believes of each variable at the end of each
 // statement, beside the truth.
-import { asked, ends, guesses, score, swapOf, used } from "../beliefs.js";
+import { asked, ends, guesses, inShort, score, swapOf, used } from "../beliefs.js";
 import { el, svg } from "../dom.js";
 import { percent } from "../format.js";
 import { Sheet, onWidth, palette, tip } from "../picture.js";
@@ -96,7 +96,7 @@ export function create(app, root) {
       x.g.append(svg("rect", { x: at + 1, y: y + 1, width: W - 3, height: H - 3, rx: 4, fill: g ? color : "none", "fill-opacity": g ? 0.08 + 0.45 * g.p : 1, stroke: g && !g.right ? c.bad : c.line, "stroke-width": g && !g.right ? 1.5 : 0.75 }));
       if (!g) return;
       const truth = r.bit ? step.truth?.bits?.[r.name] : step.truth?.vars?.[r.name];
-      x.g.append(text(y + 15, g.word, 13, c.text, true), text(y + 29, g.right ? "\u2713" : `\u2717${truth ?? ""}`, 11, c.text, !g.right));
+      x.g.append(text(y + 15, inShort(g.word), 13, c.text, true), text(y + 29, g.right ? "\u2713" : `\u2717${truth ?? ""}`, 11, c.text, !g.right));
     });
   }
 

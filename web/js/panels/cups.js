@@ -1,6 +1,6 @@
 // The shell game: what the variables truly hold, as cups that change places,
 // and under each what the model believes.
-import { asked, beliefAt, bitsOf, guesses, swapOf, used } from "../beliefs.js";
+import { asked, beliefAt, bitsOf, guesses, inShort, swapOf, used } from "../beliefs.js";
 import { inkOn } from "../colors.js";
 import { el, svg } from "../dom.js";
 import { percent } from "../format.js";
@@ -60,11 +60,15 @@ export function create(app, root) {
   const cups = []; // groups by cup
   let layout = null;
 
-  onWidth(box, () => { if (moment) draw(); });
+  let wide = 0;
+  onWidth(box, (w) => {
+    wide = w;
+    if (moment) draw();
+  });
 
   function draw() {
     const c = palette(app.theme());
-    const width = Math.max(box.clientWidth, 280);
+    const width = Math.max(wide || box.clientWidth, 280);
     const n = scene.names.length;
     const slot = Math.min(150, Math.floor((width - 8) / Math.max(n, 1)));
     const left = n < 5 ? 4 : Math.floor((width - n * slot) / 2);
@@ -103,7 +107,7 @@ export function create(app, root) {
         drawing.append(svg("rect", { x: layout.x(i) - slot / 2 + 3, y, width: slot - 6, height: 10 + line * lines, rx: 6, fill: color, "fill-opacity": 0.1, stroke: color, "stroke-width": wrong ? 2 : 1 }));
         both.forEach((g, k) => {
           const row = text(layout.x(i), y + 19 + line * k, "", { mono: true, fill: c.text });
-          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, g.word), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
+          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, inShort(g.word)), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
           if (narrow) text(layout.x(i), y + 32 + line * k, sure(g.p), { mono: true, size: 10.5 });
         });
       });

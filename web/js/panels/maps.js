@@ -3,7 +3,7 @@
 import { color, niceLimit, nothing } from "../colors.js";
 import { el, svg } from "../dom.js";
 import { number } from "../format.js";
-import { Sheet, largest, latest, minus, onWidth, palette, picker, timed, tip } from "../picture.js";
+import { Sheet, fill, largest, latest, minus, onWidth, palette, picker, timed, tip } from "../picture.js";
 
 export const title = "Attention maps";
 
@@ -14,12 +14,14 @@ const kinds = {
     says: "The output at a word is a mean of the values v of the words before, with these weights. They are positive and add up to 1." },
 };
 
-// plan lays a map of n words out in so much room: cells of whole pixels, or
-// several words to a pixel where there are more words.
+// plan lays a map of n words out in so much room: cells of whole pixels, of
+// quarters where they are small, with several words in one where there are
+// more words than pixels.
 export function plan(n, room, most = 26) {
   const pool = Math.max(1, Math.ceil(n / Math.max(room, 1)));
   const cells = Math.ceil(n / pool);
-  return { pool, cells, cell: Math.max(1, Math.min(most, Math.floor(room / cells))) };
+  const fit = room / cells;
+  return { pool, cells, cell: Math.max(1, Math.min(most, fit < 4 ? Math.floor(4 * fit) / 4 : Math.floor(fit))) };
 }
 
 // block is the number farthest from zero among pool x pool weights, of the
@@ -40,7 +42,7 @@ class Pane {
   #what;
   #chip = el("p", { class: "verdict-chip" });
   #none = el("p", { class: "dim" });
-  #room;
+  #width = 0;
   #layerPick;
   #headPick;
   #painted = null; // what is on the canvas: {key, t, limit, theme, cells}
@@ -60,11 +62,14 @@ class Pane {
     this.#layerPick = picker("layer", (v) => app.store.set({ layer: Number(v), head: 0 }));
     this.#headPick = picker("head", (v) => app.store.set({ layer: this.layer, head: Number(v) }));
     this.picks = el("div", { class: "row view-controls" }, this.#layerPick.element, this.#headPick.element);
-    this.#room = el("div", { class: "map-room" }, this.sheet.root);
-    this.drawn = el("div", {}, this.picks, this.#room, line, this.#chip, el("p", { class: "hint" }, this.#what.says));
+    this.drawn = el("div", {}, this.picks, this.sheet.root, line, this.#chip, el("p", { class: "hint" }, this.#what.says));
     this.root = el("section", { class: "map-pane" }, el("h2", {}, this.#what.title), this.#none, this.drawn);
     this.ask = latest((m, stale) => this.#ask(m, stale));
-    onWidth(this.root, () => { this.#painted = null; if (this.map) this.draw(app.moment()); });
+    onWidth(this.root, (w) => {
+      this.#width = w;
+      this.#painted = null;
+      if (this.map) this.draw(app.moment());
+    });
   }
 
   // show draws what is there and asks for what is not.
@@ -128,7 +133,7 @@ class Pane {
     const s = this.sheet;
     const c = palette(this.#app.theme());
     const words = m.words;
-    const width = Math.max(this.#room.clientWidth, 240);
+    const width = Math.max(this.#width || this.root.clientWidth, 240);
     const long = Math.min(11, Math.max(...words.map((w) => w.word.length)));
     let left = 12 + long * 6.3;
     let right = 6 + long * 4; // for words that lean over
@@ -183,20 +188,11 @@ class Pane {
     const whole = !same || was.limit !== limit;
     const from = whole ? 0 : Math.floor(Math.min(was.t + 1, t + 1) / p.pool);
     const to = whole ? p.cells : Math.floor(Math.max(was.t, t) / p.pool) + 1;
-    if (to > from) {
-      const image = ctx.createImageData(p.cells, to - from);
-      const back = nothing(c.theme);
-      let o = 0;
-      for (let i = from; i < to; i++) for (let j = 0; j < p.cells; j++) {
-        const x = i * p.pool > t ? undefined : p.pool === 1 ? rows[i][j] : block(rows, i, j, p.pool, t);
-        const ink = x === undefined ? back : color(c.theme, this.#what.scale, x, limit);
-        image.data[o++] = ink[0];
-        image.data[o++] = ink[1];
-        image.data[o++] = ink[2];
-        image.data[o++] = 255;
-      }
-      ctx.putImageData(image, 0, from);
-    }
+    const back = nothing(c.theme);
+    if (to > from) fill(ctx, from, to, p.cells, (i, j) => {
+      const x = i * p.pool > t ? undefined : p.pool === 1 ? rows[i][j] : block(rows, i, j, p.pool, t);
+      return x === undefined ? back : color(c.theme, this.#what.scale, x, limit);
+    });
     this.#painted = { key, t, seen: same ? Math.max(was.seen, t) : t, limit, theme: c.theme, cells: p.cells };
   }
 
