@@ -344,7 +344,7 @@ export function create(app, root) {
 
 // dial shows the eigenvalues of the step's transition α(I − β k kᵀ) on a half
 // circle from −1 to 1.
-export function dial(c, { alpha, beta, eigenvalue, K }) {
+function dial(c, { alpha, beta, eigenvalue, K }) {
   const w = 240;
   const r = 88;
   const cx = w / 2;
