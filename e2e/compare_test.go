@@ -146,7 +146,7 @@ func TestCompare(t *testing.T) {
 			p.panel("compare")
 			p.click("ask-all")
 			p.wait("document.querySelectorAll('.card-arch .verdict-chip').length === 5")
-			five := eval[[]string](p, "[...document.querySelectorAll('.card-arch')].map((c) => c.querySelector('h4').firstChild.textContent + ': ' + c.querySelector('.verdict-chip').textContent)")
+			five := eval[[]string](p, "[...document.querySelectorAll('.card-arch')].map((c) => c.querySelector('h3').firstChild.textContent + ': ' + c.querySelector('.verdict-chip').textContent)")
 			for i, want := range []string{"transformer", "GDN (−): ✓ right", "GDN (+)", "hybrid (−): ✓ right", "hybrid (+)"} {
 				if !strings.HasPrefix(five[i], want) {
 					t.Errorf("answers: %q, want %d to begin with %q", five, i, want)
@@ -303,6 +303,8 @@ func TestExport(t *testing.T) {
 			p := open(t, chrome.Options{Width: 1400, Height: 1500, Dark: device == "cpu"}, "?task=sbr&model=sbr-hybrid-neg&n=4&device="+device)
 			p.live("sbr-hybrid-neg")
 			p.ask()
+			p.click("step")
+			p.wait("s.t === s.words.length - 1")
 			eval[bool](p, keepFiles)
 			p.panel("export")
 			p.wait("document.querySelectorAll('.view-export .sheet canvas').length === 12")
@@ -373,7 +375,7 @@ var numberText = regexp.MustCompile(`-?\d+(\.\d+)?([eE][-+]?\d+)?`)
 func alike(p page, got, want string) {
 	p.Helper()
 	device := regexp.MustCompile(`"(device|adapter)":"[^"]*"`)
-	top := regexp.MustCompile(`"top":\[[^\]]*\]`) // those that are equally improbable may change places
+	top := regexp.MustCompile(`"top":\[\{.*?\}\]`) // those that are equally improbable may change places
 	clean := func(s string) string {
 		return top.ReplaceAllStringFunc(device.ReplaceAllString(s, `"$1":""`), func(t string) string { return t[:strings.Index(t, "}")] + "}]" })
 	}

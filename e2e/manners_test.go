@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
 	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
@@ -71,7 +73,7 @@ func TestAccessible(t *testing.T) {
 		name          string
 		width, height int
 		dark          bool
-	}{{"light", 1280, 900, false}, {"dark", 1280, 900, true}, {"phone", 390, 844, false}, {"phone-dark", 390, 844, true}} {
+	}{{"light", 1280, 900, false}, {"phone-dark", 390, 844, true}} {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: c.height, Dark: c.dark, ReducedMotion: true}, "?task=sbr&model=sbr-hybrid-neg&n=4&device=cpu")
 			p.live("sbr-hybrid-neg")
@@ -89,7 +91,7 @@ func TestAccessible(t *testing.T) {
 					p.click("device")
 				case "card-box":
 					p.click("card")
-					p.wait("document.getElementById('card-text').textContent.length > 200")
+					p.wait("document.querySelectorAll('#card-text table').length === 2 && document.querySelectorAll('#card-text h2').length > 2")
 				default:
 					eval[bool](p, fmt.Sprintf("(document.getElementById(%q).showModal(), true)", id))
 				}
@@ -107,5 +109,183 @@ func TestAccessible(t *testing.T) {
 				t.Errorf("axe finds %q in a picture without a text, want image-alt", out)
 			}
 		})
+	}
+}
+
+// The modifiers of a key, as the browser counts them.
+const (
+	ctrl  = 2
+	shift = 8
+)
+
+var keyCodes = map[string]int64{"Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowRight": 39, "ArrowDown": 40, "a": 65}
+
+// hit presses a key as a keyboard does, so that the browser does what it does by itself.
+func (p page) hit(key string, with int64) {
+	p.Helper()
+	text := map[string]string{"Enter": "\r", " ": " "}[key]
+	if keyCodes[key] == 0 && len(key) == 1 {
+		text = key
+	}
+	for _, kind := range []input.DispatchKeyEventType{input.DispatchKeyEventTypeKeyDown, input.DispatchKeyEventTypeKeyUp} {
+		e := input.DispatchKeyEventParams{Type: kind, Key: key, Code: key, WindowsVirtualKeyCode: keyCodes[key], Modifiers: with}
+		if kind == input.DispatchKeyEventTypeKeyDown && with == 0 {
+			e.Text = text
+		}
+		if key == "a" && with == ctrl {
+			e.Commands = []string{"selectAll"}
+		}
+		if _, err := chromedp.Call(p.Chrome.Context(), input.DispatchKeyEvent, e); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+const here = "((e) => e.id || e.name || e.dataset.opens || e.className || e.nodeName)(document.activeElement)"
+
+// tab goes on with Tab until the focus is on what a selector names. Whatever it passes must be seen
+// to have the focus.
+func (p page) tab(selector string) {
+	p.Helper()
+	var passed []string
+	for range 120 {
+		p.hit("Tab", 0)
+		at := eval[string](p, here)
+		if eval[bool](p, fmt.Sprintf("document.activeElement.matches(%q)", selector)) {
+			return
+		}
+		passed = append(passed, at)
+		if !eval[bool](p, `((e) => {
+			const seen = (x) => { const s = getComputedStyle(x); return s.outlineStyle !== "none" && parseFloat(s.outlineWidth) > 0; };
+			return ["IFRAME", "BODY", "HTML"].includes(e.nodeName) || seen(e) || !!e.nextElementSibling && seen(e.nextElementSibling);
+		})(document.activeElement)`) {
+			p.Errorf("the focus on %s cannot be seen", at)
+		}
+	}
+	p.Fatalf("Tab never comes to %s, it passed %v", selector, passed)
+}
+
+// The whole visit without a pointer: choose, run, step, open a view, pass the stage, come back.
+func TestKeyboard(t *testing.T) {
+	p := open(t, chrome.Options{Width: 1280, Height: 900}, "?device=cpu")
+	p.live("st-constructed")
+	p.tab(".skip")
+	p.hit("Enter", 0)
+	p.wait("document.activeElement.id === 'picture'")
+	p.hit("ArrowRight", 0)
+	p.at(2)
+	eval[bool](p, "(document.activeElement.blur(), scrollTo(0, 0), true)")
+	p.tab("input[name=task]")
+	p.hit("ArrowRight", 0)
+	p.hit("ArrowRight", 0)
+	p.live("sbr-hybrid-neg")
+	p.tab("#model")
+	for range 20 {
+		if eval[string](p, "document.getElementById('model').value") == "sbr-constructed" {
+			break
+		}
+		p.hit("ArrowDown", 0)
+	}
+	p.live("sbr-constructed")
+	p.tab("#program")
+	p.hit("a", ctrl)
+	if _, err := chromedp.Call(p.Chrome.Context(), input.InsertText, input.InsertTextParams{Text: "bits=[0,1] a=1 assert bits[a]=="}); err != nil {
+		t.Fatal(err)
+	}
+	p.wait("!document.getElementById('edited').hidden && document.getElementById('answer').classList.contains('stale')")
+	p.shot("edited")
+	p.hit("Enter", ctrl)
+	p.wait("s.words.length === 9 && !s.busy && document.getElementById('edited').hidden")
+	p.tab("#step")
+	at := eval[int](p, "shellgamePage.state().t")
+	p.hit("Enter", 0)
+	p.at(at + 1)
+	p.hit("End", 0)
+	p.wait("s.top[0]?.word === '1' && s.t === s.words.length - 1")
+	speed := eval[string](p, "document.getElementById('speed').value")
+	p.hit("]", 0)
+	p.wait(fmt.Sprintf("document.getElementById('speed').value !== %q", speed))
+	p.hit("[", 0)
+	p.wait(fmt.Sprintf("document.getElementById('speed').value === %q", speed))
+	p.tab("[role=tab]")
+	p.hit("ArrowRight", 0)
+	p.hit("Enter", 0)
+	p.wait("!!document.querySelector('.view-anatomy')")
+	p.hit("6", 0)
+	p.wait("!!document.querySelector('.view-switches') && document.activeElement.id === 'tab-switches'")
+	p.tab(".view-switches .cell")
+	p.hit(" ", 0)
+	p.wait("document.getElementById('changes-text').textContent === 'changed: layer 0 off' && !s.busy")
+	p.hit(" ", 0)
+	p.wait("document.getElementById('changes').hidden && !s.busy")
+	// Through the frame, to the end of the page, and back through it.
+	p.tab("#frame iframe, #picture canvas, footer button")
+	if got := eval[string](p, "document.activeElement.nodeName"); got != "IFRAME" {
+		t.Errorf("Tab passed %s, want the frame as a stop of its own", got)
+	}
+	p.tab("[data-opens=glossary-box]")
+	p.hit("Enter", 0)
+	p.wait("document.getElementById('glossary-box').open")
+	p.hit("Escape", 0)
+	p.wait("!document.getElementById('glossary-box').open && document.activeElement.dataset.opens === 'glossary-box'")
+	back := false
+	for range 120 {
+		p.hit("Tab", shift)
+		if back = eval[bool](p, "document.activeElement.id === 'toggle'"); back {
+			break
+		}
+	}
+	if !back {
+		t.Error("Shift+Tab does not come back through the frame")
+	}
+	p.hit("?", 0)
+	p.wait("document.getElementById('help-box').open")
+	p.hit("Escape", 0)
+	p.wait("!document.getElementById('help-box').open")
+	p.quiet()
+}
+
+// On a phone the answer is seen without scrolling, and what is touched is large enough.
+func TestPhone(t *testing.T) {
+	p := open(t, chrome.Options{Width: 390, Height: 844, Scale: 2}, "?task=sbr&model=sbr-hybrid-neg&n=8&device=cpu")
+	p.live("sbr-hybrid-neg")
+	p.ask()
+	eval[bool](p, "(scrollTo(0, 0), true)")
+	p.shot("phone-answer")
+	if box := eval[[]float64](p, "((r) => [r.top, r.bottom, innerHeight])(document.getElementById('answer').getBoundingClientRect())"); box[0] < 0 || box[1] > box[2] {
+		t.Errorf("the answer is at %v of a window of %v", box[:2], box[2])
+	}
+	small := eval[[]string](p, `[...document.querySelectorAll("#play button, #play select, .tabs button, .tools button")].filter((b) => b.offsetParent && b.getBoundingClientRect().height < 39.5).map((b) => b.id || b.textContent)`)
+	if len(small) > 0 {
+		t.Errorf("too small to touch: %v", small)
+	}
+	p.fits()
+	p.quiet()
+}
+
+// A lecture sees the picture larger, without the setup; the choice is in the link.
+func TestProjector(t *testing.T) {
+	for _, dark := range []bool{false, true} {
+		p := open(t, chrome.Options{Width: 1400, Height: 900, Dark: dark}, "?task=st&model=st-constructed&n=8&device=cpu")
+		p.live("st-constructed")
+		p.ask()
+		size := eval[float64](p, "document.getElementById('answer').getBoundingClientRect().height")
+		p.click("projector")
+		p.wait("!document.getElementById('setup').checkVisibility()")
+		if now := eval[float64](p, "document.getElementById('answer').getBoundingClientRect().height"); now < 1.2*size {
+			t.Errorf("the answer is %g high, %g with a projector", size, now)
+		}
+		p.shot(fmt.Sprintf("projector-dark-%v", dark))
+		p.accessible(axe(t), "projector")
+		p.fits()
+		p.wait("location.hash.length > 4")
+		p.goTo(eval[string](p, "location.href"))
+		p.live("st-constructed")
+		if !eval[bool](p, "document.documentElement.hasAttribute('data-projector')") {
+			t.Error("a link does not keep the projector")
+		}
+		p.click("projector")
+		p.wait("document.getElementById('setup').checkVisibility()")
+		p.quiet()
 	}
 }

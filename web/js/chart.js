@@ -67,7 +67,8 @@ export function lineChart({ width, label, x, y, series, rules = [], flags = [], 
   const range = log ? decades(series.flatMap((s) => s.points.map((p) => p.y))) : [y.min, y.max];
   const across = x.scale === "log2" ? Math.log2 : Number;
   const x0 = across(x.min);
-  const xs = (v) => box.left + (w * (across(v) - x0)) / Math.max(across(x.max) - x0, 1e-9);
+  const inset = 6 + 2.5 * dodge; // room for marks at both ends
+  const xs = (v) => box.left + inset + ((w - 2 * inset) * (across(v) - x0)) / Math.max(across(x.max) - x0, 1e-9);
   const ys = (v) => box.top + h - (h * ((log ? Math.log10(v) : v) - range[0])) / (range[1] - range[0]);
   const nodes = [];
 

@@ -34,18 +34,16 @@ export function standalone(svg) {
     for (const k of kept) to[i].setAttribute(k, s.getPropertyValue(k));
     to[i].removeAttribute("class");
   });
+  const margin = 14;
   const box = svg.viewBox.baseVal;
-  const width = box?.width || svg.clientWidth;
-  const height = box?.height || svg.clientHeight;
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", width);
-  copy.setAttribute("height", height);
+  const x = (box?.x ?? 0) - margin;
+  const y = (box?.y ?? 0) - margin;
+  const width = (box?.width || svg.clientWidth) + 2 * margin;
+  const height = (box?.height || svg.clientHeight) + 2 * margin;
   const back = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  back.setAttribute("x", box?.x ?? 0);
-  back.setAttribute("y", box?.y ?? 0);
-  back.setAttribute("width", width);
-  back.setAttribute("height", height);
-  back.setAttribute("fill", getComputedStyle(document.documentElement).getPropertyValue("--panel").trim() || "#ffffff");
+  const set = (e, attributes) => { for (const [k, v] of Object.entries(attributes)) e.setAttribute(k, v); };
+  set(copy, { xmlns: "http://www.w3.org/2000/svg", width, height, viewBox: `${x} ${y} ${width} ${height}` });
+  set(back, { x, y, width, height, fill: getComputedStyle(document.documentElement).getPropertyValue("--panel").trim() || "#ffffff" });
   copy.prepend(back);
   return { text: new XMLSerializer().serializeToString(copy), width, height };
 }

@@ -536,6 +536,12 @@ document.addEventListener("keydown", (e) => {
   if (key(e.key)) e.preventDefault();
 });
 
+// The fragment holds the choices, so the skip link must not change it.
+document.querySelector(".skip").addEventListener("click", (e) => {
+  e.preventDefault();
+  $("picture").focus();
+});
+
 // ---- dialogs
 
 $("theme").addEventListener("click", () => {
@@ -582,7 +588,8 @@ $("card").addEventListener("click", async () => {
   $("card-box").showModal();
   try {
     const r = await fetchBytes(`zoo/${encodeURIComponent(name)}/README.md`, "text/plain", () => {});
-    $("card-text").textContent = (await r.text()).replace(/^---\n[^]*?\n---\n+/, ""); // without its front matter
+    const { render } = await import("./markdown.js");
+    $("card-text").replaceChildren(...render((await r.text()).replace(/^---\n[^]*?\n---\n+/, "").replace(/^# .*\n+/, ""))); // without front matter and title
   } catch (e) {
     $("card-text").textContent = `The card could not be read: ${e.message}`;
   }
@@ -751,7 +758,7 @@ link.on("ready", async () => {
     const d = await link.request("init", {
       device: store.get("device"), base: new URL("zoo/", document.baseURI).href,
       theme: dark() ? "dark" : "light", reducedMotion: reduced.matches });
-    page.device = { device: d.device, adapter: d.adapter, trusted: d.trusted, reason: d.reason, version: d.version };
+    page.device = { device: d.device, adapter: d.adapter, trusted: d.trusted, reason: d.reason, version: d.version, samples: d.samples };
     page.phase = "live";
     showDevice();
     if (d.device === "cpu" && d.reason && store.get("device") !== "cpu") {

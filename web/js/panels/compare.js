@@ -69,7 +69,7 @@ export function create(app, root) {
   const right = (a) => String(a.truth) === a.word;
   const verdict = (a) => (!a ? "not asked" : a.error ? a.error : `${a.word}, ${right(a) ? "right" : `wrong, truth ${a.truth}`}`);
 
-  const chip = (a) => el("span", { class: `verdict-chip ${right(a) ? "good" : "bad"}` }, right(a) ? "\u2713 right" : `\u2717 wrong, truth ${a.truth}`);
+  const chip = (a, wrong = "wrong, truth") => el("span", { class: `verdict-chip ${right(a) ? "good" : "bad"}` }, right(a) ? "\u2713 right" : `\u2717 ${wrong} ${a.truth}`);
 
   function drawCards() {
     const m = app.moment();
@@ -83,9 +83,9 @@ export function create(app, root) {
       const isFirst = name === m.model?.name;
       const isOther = name === store.get("other");
       return el("li", { class: `card-arch${isFirst || isOther ? " on" : ""}` },
-        el("h4", {}, a.name, isFirst || isOther ? el("span", { class: "lane" }, isFirst ? "A" : "B") : null),
+        el("h3", {}, a.name, isFirst || isOther ? el("span", { class: "lane" }, isFirst ? "A" : "B") : null),
         el("p", { class: "says" }, ...(!r ? [el("span", { class: "dim" }, "\u2013")] : r.error ? [el("span", { class: "error" }, r.error)] : [el("b", {}, r.word), " ", el("span", { class: "dim" }, percent(r.p))])),
-        r && !r.error ? chip(r) : null,
+        r && !r.error ? chip(r, "truth") : null,
         isFirst ? null : el("button", { type: "button", class: "small", "aria-pressed": String(isOther), "aria-label": `${isOther ? "take away" : "compare with"} ${a.name}`, onclick: () => store.set({ other: isOther ? "" : name }) }, isOther ? "take away" : "compare"));
     }));
   }
@@ -94,6 +94,7 @@ export function create(app, root) {
 
   const pick = picker("Beside it (B)", (v) => store.set({ other: v, ...(v ? {} : { otherSwitches: {}, show: "a" }) }));
   const stage = choice("the picture shows", { a: "A", b: "B", diff: "A \u2212 B" }, (v) => store.set({ show: v }));
+  const stageChoice = el("div", { class: "stage-choice" }, el("span", { class: "dim" }, "The picture shows"), stage.root);
   const changes = editor({
     get: () => store.get("otherSwitches"), set: (otherSwitches) => store.set({ otherSwitches }), model: () => second.model,
     negative: () => app.zoo().find((z) => z.name === second.model?.name)?.neg_eigval,
@@ -109,10 +110,10 @@ export function create(app, root) {
   const states = el("div", {}, el("div", { class: "row picks" }, layer.element, head.element), sheet.root, hover.line);
   const waiting = el("p", { class: "dim", "aria-live": "polite" });
   const rest = el("div", { class: "rest" },
-    el("div", { class: "stage-choice" }, el("span", { class: "dim" }, "The picture shows"), stage.root), more, both,
-    el("h3", {}, "Where they differ"), strip, agreed, el("h3", {}, "The same head of both"), states);
-  root.append(el("h3", {}, "All five on this program"), cards, el("div", { class: "row ask" }, ask, asked), el("p", { class: "hint" }, named),
-    el("div", { class: "row beside" }, pick.element), waiting, rest);
+    more, both,
+    el("h2", {}, "Where they differ"), strip, agreed, el("h2", {}, "The same head of both"), states);
+  root.append(el("h2", {}, "All five on this program"), cards, el("div", { class: "row ask" }, ask, asked), el("p", { class: "hint" }, named),
+    el("div", { class: "row beside" }, pick.element, stageChoice), waiting, rest);
 
   function drawChooser(m) {
     const z = app.zoo();
@@ -127,7 +128,7 @@ export function create(app, root) {
     const step = steps[t];
     const a = answerAt(steps, t);
     return el("section", { class: "side-of", "aria-label": `${letter}: ${model?.name ?? ""}` },
-      el("h3", {}, el("span", { class: "lane" }, letter), ` ${model?.name ?? ""}`),
+      el("h2", {}, el("span", { class: "lane" }, letter), ` ${model?.name ?? ""}`),
       list.length ? el("p", { class: "flag" }, `changed: ${list.join("; ")}`) : null,
       el("p", { class: "says" }, ...(a ? ["says ", el("b", {}, a.word), " ", el("span", { class: "dim" }, percent(a.p)), " ", chip(a)] : [el("span", { class: "dim" }, "not asked yet")])),
       el("ol", { class: "bars", "aria-label": "likeliest next words" }, ...guessBars(step, 5)));
@@ -301,7 +302,7 @@ export function create(app, root) {
     const on = store.get("other") !== "";
     drawCards();
     drawChooser(m);
-    rest.hidden = !on || !second.model;
+    rest.hidden = stageChoice.hidden = !on || !second.model;
     waiting.textContent = second.error && on ? `B: ${second.error}` : on && second.waiting ? "loading the second model\u2026" : "";
     if (rest.hidden) return;
     both.replaceChildren(side("A", m.model, describe(store.get("switches"), store.get("patches")), m.steps, m.t),

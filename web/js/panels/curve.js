@@ -69,9 +69,9 @@ export function create(app, root) {
   root.append(
     el("div", { class: "row curve-row" }, tasks.root),
     el("div", { class: "curve-form" },
-      el("div", { role: "group", "aria-label": "models" }, el("h3", {}, "Models"), el("div", { class: "checks" }, ...models.map((m) => m.root))),
-      el("div", { role: "group", "aria-label": "sizes" }, el("h3", {}, "Sizes n"), el("div", { class: "checks" }, ...allLevels.map((l) => l.root))),
-      el("div", {}, el("h3", {}, el("label", { for: "curve-samples" }, "Programs per size")), el("div", { class: "row" }, samples, start, cancel))),
+      el("div", { role: "group", "aria-label": "models" }, el("h2", {}, "Models"), el("div", { class: "checks" }, ...models.map((m) => m.root))),
+      el("div", { role: "group", "aria-label": "sizes" }, el("h2", {}, "Sizes n"), el("div", { class: "checks" }, ...allLevels.map((l) => l.root))),
+      el("div", {}, el("h2", {}, el("label", { for: "curve-samples" }, "Programs per size")), el("div", { class: "row" }, samples, start, cancel))),
     speed, bar, status,
     el("div", { class: "row curve-row" }, which.root, el("label", { class: "check" }, paperBox, el("span", { class: "dots", "aria-hidden": "true" }), el("span", {}, "the paper\u2019s curve, dotted"))),
     picture, source,
@@ -153,9 +153,10 @@ export function create(app, root) {
     tasks.set(task, running !== null);
     which.set(base);
     if (!set && m.device) {
-      samples.value = slow(m.device) ? 32 : 256;
+      const some = m.device.samples || (slow(m.device) ? 32 : 256);
+      samples.value = some;
       for (const l of allLevels) l.input.checked = l.n <= (slow(m.device) ? 32 : 128);
-      speed.textContent = slow(m.device) ? `This device (${m.device.device === "cpu" ? "the CPU" : m.device.adapter}) is slow, so 32 programs and sizes up to 32 are set. More is more exact, and takes longer.` : "";
+      speed.textContent = slow(m.device) ? `This device (${m.device.device === "cpu" ? "the CPU" : m.device.adapter}) is slow, so ${some} programs and sizes up to 32 are set. More is more exact, and takes longer.` : "";
     }
     for (const x of models) {
       x.root.hidden = !of(x.arch);

@@ -53,11 +53,11 @@ export function editor({ get, set, model, negative }) {
   }
 
   const root = el("div", { class: "switches" },
-    el("div", { class: "switch-block" }, el("h3", {}, "Write strength \u03b2"), beta.root, betaNote),
-    el("div", { class: "switch-block" }, el("h3", {}, "Parts of the delta-rule layers"), el("div", { class: "toggles" }, ...toggles.map((t) => t.root)),
+    el("div", { class: "switch-block" }, el("h2", {}, "Write strength \u03b2"), beta.root, betaNote),
+    el("div", { class: "switch-block" }, el("h2", {}, "Parts of the delta-rule layers"), el("div", { class: "toggles" }, ...toggles.map((t) => t.root)),
       el("p", { class: "hint" }, "Without decay nothing fades (\u03b1 = 1). Without the short convolution a token sees only itself before the state. Without the output gate each head speaks at full strength.")),
-    el("div", { class: "switch-block" }, el("h3", {}, "Layers and heads"), grid, el("p", { class: "hint" }, "Press one to turn it off: it adds nothing, and the rest goes on.")),
-    el("div", { class: "switch-block" }, el("h3", {}, "State stored as"), store.root,
+    el("div", { class: "switch-block" }, el("h2", {}, "Layers and heads"), grid, el("p", { class: "hint" }, "Press one to turn it off: it adds nothing, and the rest goes on.")),
+    el("div", { class: "switch-block" }, el("h2", {}, "State stored as"), store.root,
       el("p", { class: "hint" }, "Rounded after every token. Sums are computed in 32 bits either way.")));
 
   return {
@@ -213,8 +213,8 @@ export function create(app, root) {
   }
 
   root.append(changes.root,
-    el("div", { class: "switch-block wide" }, el("h3", {}, "Drift"), el("p", { class: "hint" }, "The program twice: the state rounded after each token, and not."), buttons, picture),
-    el("div", { class: "switch-block wide" }, el("h3", {}, "Patch the state"),
+    el("div", { class: "switch-block wide" }, el("h2", {}, "Drift"), el("p", { class: "hint" }, "The program twice: the state rounded after each token, and not."), buttons, picture),
+    el("div", { class: "switch-block wide" }, el("h2", {}, "Patch the state"),
       el("div", { class: "patch-form" }, el("label", {}, "after word", at), el("label", {}, "layer", layer), el("label", {}, "head", head), el("label", { class: "grow" }, "the state becomes", from), add), other, list));
 
   const draw = () => {
