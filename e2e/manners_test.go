@@ -289,3 +289,20 @@ func TestProjector(t *testing.T) {
 		p.quiet()
 	}
 }
+
+// A program that says what is not true runs, and the page says where.
+func TestUntrueAssert(t *testing.T) {
+	p := open(t, chrome.Options{}, "?task=st&model=st-constructed&device=cpu")
+	p.live("st-constructed")
+	p.write("a,b,c,d,e=range(5)\na,c=c,a\nassert a== 3\nassert b==")
+	p.wait("s.words.length === 8 && !s.busy")
+	if got := p.notice("warning"); !strings.HasPrefix(got, "line 3, column ") {
+		t.Errorf("the page says %q, want line and column of what is not true", got)
+	}
+	p.write("a,b,c,d,e=range(5)\nassert b==")
+	p.wait("s.words.length === 4 && !s.busy")
+	if got := p.notice("warning"); got != "" {
+		t.Errorf("of a program without faults the page says %q", got)
+	}
+	p.quiet()
+}

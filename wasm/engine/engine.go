@@ -113,6 +113,7 @@ type request struct {
 	Count    int             `json:"count"`
 	T        int             `json:"t"`
 	To       int             `json:"to"`
+	Every    int             `json:"every"`
 	Full     bool            `json:"full"`
 	Layer    *int            `json:"layer"`
 	Head     *int            `json:"head"`

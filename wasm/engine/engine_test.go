@@ -226,6 +226,15 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: got steps %v standing at %d, want %v at 5", send, got, p.scene().T, want)
 		}
 	}
+	var kept []int
+	for _, s := range p.ask(`{"type":"trace","every":4}`).Trace.Steps {
+		if s.Layers[0].State != nil {
+			kept = append(kept, s.T)
+		}
+	}
+	if want := []int{3, 5}; !slices.Equal(kept, want) {
+		t.Errorf("a trace with every fourth state has those of %v, want %v", kept, want)
+	}
 	tr := p.ask(`{"type":"trace"}`)
 	if len(tr.Trace.Steps) != 6 || tr.Trace.Switches != nil || tr.Trace.Patches != nil {
 		t.Errorf("trace: %d steps, switches %s, patches %s", len(tr.Trace.Steps), tr.Trace.Switches, tr.Trace.Patches)

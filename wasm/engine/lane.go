@@ -373,7 +373,8 @@ func (e *Engine) trace(ctx context.Context, q request) (*job, error) {
 			}
 			pause()
 		}
-		r.Trace = play.Trace(nil)
+		last := len(play.Steps()) - 1
+		r.Trace = play.Trace(func(t int) bool { return q.Every <= 1 || (t+1)%q.Every == 0 || t == last })
 		return ctx.Err()
 	}), nil
 }

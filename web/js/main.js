@@ -71,9 +71,9 @@ const app = {
   notice: (key, text, options) => notice(key, text, options),
   progress: (text, done, total) => showProgress(text, done, total),
   say: (text) => { $("live").textContent = text; },
-  // trace is the run so far in the trace format.
-  async trace() {
-    const t = page.phase === "live" ? (await link.request("trace")).trace : first;
+  // trace is the run so far in the trace format, with the state of every so-many-th word.
+  async trace(every = 1) {
+    const t = page.phase === "live" ? (await link.request("trace", { every })).trace : first;
     if (!t) throw new Error("no run to save yet");
     return t;
   },
@@ -397,6 +397,7 @@ async function run(t = 0, program = $("program").value) {
     r = await link.request("run", { program, belief: true, switches, patches });
     programError(null);
     notice("switches", "");
+    notice("warning", (r.warnings ?? []).slice(0, 3).map((w) => `line ${w.line}, column ${w.col}: ${w.message}`).join("; "));
   } catch (e) {
     if (!e.line && ran !== "[{},[]]") notice("switches", e.message, { bad: true, action: { label: "As trained", run: asTrained } });
     else programError(e);

@@ -11,6 +11,8 @@ import { rowNames } from "../trace.js";
 
 export const title = "Export";
 
+const most = 160; // words whose states all fit a trace of bearable size
+
 const views = [["states", "states of all heads"], ["state", "state of one head"], ["attention", "attention of this word"], ["next", "likeliest next words"]];
 
 export function create(app, root) {
@@ -47,9 +49,10 @@ export function create(app, root) {
   const trace = el("button", { type: "button", id: "export", onclick: async () => {
     trace.disabled = true;
     try {
-      const t = await app.trace();
+      const every = app.moment().t > most ? 16 : 1;
+      const t = await app.trace(every);
       save(new Blob([`${JSON.stringify(t)}\n`], { type: "application/json" }), `${t.model.name}-trace.json`);
-      done(trace, "Saved", "Save trace (JSON)");
+      done(trace, every > 1 ? `Saved, with the state of every ${every}th word` : "Saved", "Save trace (JSON)");
     } catch (e) {
       app.notice("export", `The trace could not be saved: ${e.message}`, { bad: true });
     }
@@ -63,7 +66,7 @@ export function create(app, root) {
     el("div", { class: "export-blocks" },
       el("section", {}, el("h2", {}, "This run"),
         el("div", { class: "row wrap" }, trace, copier("Copy as Python", text, "copy-python"), script),
-        el("p", { class: "hint" }, "The trace holds every number of the words read so far, as the command shellgame trace prints them. The Python file runs with python3 and prints what is true."), shown),
+        el("p", { class: "hint" }, `The trace holds every number of the words read so far, as the command shellgame trace prints them (beyond ${most} words the state of every 16th). The Python file runs with python3 and prints what is true.`), shown),
       el("section", {}, el("h2", {}, "Cite"),
         el("pre", { class: "bibtex", tabindex: "0", "aria-label": "BibTeX" }, bibtex.trimEnd()),
         el("div", { class: "row wrap" }, copier("Copy BibTeX", () => bibtex, "copy-bibtex"), el("a", { class: "button", href: "https://arxiv.org/abs/2604.03444", rel: "noopener" }, "arXiv 2604.03444")),
