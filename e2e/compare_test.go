@@ -117,6 +117,38 @@ func TestSwitches(t *testing.T) {
 	}
 }
 
+// A state taken from another program, or another model, is what the answer comes from.
+func TestPatches(t *testing.T) {
+	p := open(t, chrome.Options{}, "?task=st&model=st-constructed&n=8&device=cpu")
+	p.live("st-constructed")
+	p.ask()
+	p.panel("switches")
+	p.choose2(".patch-form input", "9")
+	p.choose2(".patch-form label:nth-of-type(4) select", "program")
+	p.choose2(".patch-program textarea", "a,b,c,d,e=range(5)\na,b=b,a\nassert a==")
+	p.choose2(".patch-program input", "2")
+	p.click("patch-add")
+	p.wait("s.answer?.word === '0' && !s.answer.right && !s.busy") // b of the other program
+	if got, want := p.text("changes-text"), "changed: state taken from another program, word 2 after word 9"; got != want {
+		t.Errorf("beside the picture: %q, want %q", got, want)
+	}
+	p.press(".patches button")
+	p.wait("s.answer?.right && !s.busy")
+
+	p.choose("model", "st-gdn-neg")
+	p.live("st-gdn-neg")
+	p.ask()
+	p.choose2(".patch-form input", "9")
+	p.choose2(".patch-form label:nth-of-type(2) select", "1")
+	p.choose2(".patch-form label:nth-of-type(4) select", "model/st-gdn-pos")
+	p.click("patch-add")
+	p.wait("document.getElementById('changes-text').textContent === 'changed: state of layer 1 taken from st-gdn-pos after word 9' && s.answer && !s.busy")
+	if got := p.notice("switches"); got != "" {
+		t.Error(got)
+	}
+	p.quiet()
+}
+
 // choose2 sets a control that a selector finds.
 func (p page) choose2(selector, value string) {
 	p.Helper()
@@ -298,9 +330,9 @@ func (p page) saved(n int) (name string, data []byte) {
 // alike and within the device's bounds. Pictures are pictures, tables hold the numbers, and the
 // program runs in Python.
 func TestExport(t *testing.T) {
-	for _, device := range []string{"cpu", "webgpu"} {
+	for device, width := range map[string]int{"cpu": 390, "webgpu": 1400} {
 		t.Run(device, func(t *testing.T) {
-			p := open(t, chrome.Options{Width: 1400, Height: 1500, Dark: device == "cpu"}, "?task=sbr&model=sbr-hybrid-neg&n=4&device="+device)
+			p := open(t, chrome.Options{Width: width, Height: 1500, Dark: device == "cpu"}, "?task=sbr&model=sbr-hybrid-neg&n=4&device="+device)
 			p.live("sbr-hybrid-neg")
 			p.ask()
 			p.click("step")

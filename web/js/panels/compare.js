@@ -185,6 +185,8 @@ export function create(app, root) {
       b.title = belief ? `beliefs differ: ${d.join(", ")}` : d?.length ? "the likeliest next word differs" : d ? "they agree" : "";
       b.setAttribute("aria-label", `word ${i}, ${words[i].word}${b.title ? `: ${b.title}` : ""}`);
     });
+    const now = cells.list[Math.max(t, 0)]?.li;
+    if (now && strip.scrollHeight > strip.clientHeight) strip.scrollTop = now.offsetTop - strip.clientHeight / 2;
     agreed.textContent = differing ? `Beliefs differ at ${differing} word${differing > 1 ? "s" : ""} up to here, last at word ${last}. Orange: what they believe of a variable differs. Grey: only the likeliest next word does.`
       : t < 0 ? "Nothing read yet." : "Up to here they believe the same. Grey: the likeliest next word differs.";
   }
