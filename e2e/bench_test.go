@@ -18,7 +18,11 @@ func BenchmarkWasm(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, ext := range []string{"", ".gz", ".br"} {
-		info, err := os.Stat(filepath.Join(root, "dist", "shellgame.wasm"+ext))
+		found, err := filepath.Glob(filepath.Join(root, "dist", "shellgame-*.wasm"+ext))
+		if err != nil || len(found) != 1 {
+			b.Fatalf("got %d files dist/shellgame-*.wasm%s, want one: run make site", len(found), ext)
+		}
+		info, err := os.Stat(found[0])
 		if err != nil {
 			b.Fatal(err)
 		}

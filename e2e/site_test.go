@@ -55,7 +55,7 @@ func site(t testing.TB) string {
 }
 
 func start() (err error) {
-	if _, err := os.Stat(filepath.Join(root, "dist", "shellgame.wasm")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "dist", "index.html")); err != nil {
 		return fmt.Errorf("the page is not built: run make site: %w", err)
 	}
 	if served.dir, err = os.MkdirTemp("", "sge2e"); err != nil {

@@ -56,8 +56,8 @@ type port struct {
 func newPort(inbox chan<- []byte) *port {
 	g := js.Global()
 	p := &port{parent: g.Get("parent"), json: g.Get("JSON")}
-	if loc := g.Get("location"); loc.Type() == js.TypeObject {
-		p.origin = loc.Get("origin").String()
+	if o := g.Get("origin"); o.Type() == js.TypeString {
+		p.origin = o.String()
 	}
 	if g.Get("addEventListener").Type() != js.TypeFunction || p.parent.Equal(g) {
 		p.parent = js.Null()
@@ -83,9 +83,14 @@ func newPort(inbox chan<- []byte) *port {
 
 // post sends a JSON object to the page.
 func (p *port) post(message string) {
-	if !p.parent.IsNull() {
-		p.parent.Call("postMessage", p.json.Call("parse", message), p.origin)
+	if p.parent.IsNull() {
+		return
 	}
+	target := p.origin
+	if target == "null" { // of a sandbox: no message can name it
+		target = "*"
+	}
+	p.parent.Call("postMessage", p.json.Call("parse", message), target)
 }
 
 // checkpointFiles finds a checkpoint: a name is a folder of the zoo, anything with a slash the

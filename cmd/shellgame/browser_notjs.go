@@ -5,6 +5,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -62,7 +63,11 @@ func startBrowser(a *app, folders ...string) (*session, error) {
 		return nil, fmt.Errorf("browser: %w", err)
 	}
 	s.Chrome = c
-	if err = c.Navigate(s.url + "stage.html?stage=no"); err == nil {
+	stage, err := stagePage(site)
+	if err == nil {
+		err = c.Navigate(s.url + stage + "?stage=no")
+	}
+	if err == nil {
 		err = c.Wait("globalThis.shellgame && shellgame.check", time.Minute)
 	}
 	if err != nil {
@@ -70,6 +75,15 @@ func startBrowser(a *app, folders ...string) (*session, error) {
 		return nil, fmt.Errorf("browser: the engine did not start: %w", err)
 	}
 	return s, nil
+}
+
+// stagePage is the path of stage.html, which lies in the folder of its build.
+func stagePage(site fs.FS) (string, error) {
+	found, _ := fs.Glob(site, "build-*/stage.html")
+	if len(found) != 1 {
+		return "", fmt.Errorf("the site has %d files build-*/stage.html, want one: run make play", len(found))
+	}
+	return found[0], nil
 }
 
 // missing is an error that says that a device is not there.

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -147,6 +148,9 @@ func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 		h.Set("Access-Control-Allow-Headers", "Range")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
+		if hashed.MatchString(r.URL.Path) {
+			h.Set("Cache-Control", "public, max-age=31536000, immutable")
+		}
 		if r.Method == http.MethodOptions {
 			w.WriteHeader(http.StatusNoContent)
 			return
@@ -154,6 +158,9 @@ func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 		mux.ServeHTTP(w, r)
 	}), nil
 }
+
+// hashed are the files whose names say their content (internal/sitebuild).
+var hashed = regexp.MustCompile(`^/(build-[0-9a-f]{12}/|[a-z_]+-[0-9a-f]{12}\.wasm$)`)
 
 // siteFiles indexes the site, which panics where a file cannot be read.
 func siteFiles(site fs.ReadDirFS) (h http.Handler, err error) {

@@ -6,6 +6,11 @@
 // writes NAME.gz and NAME.br beside what compresses, and removes what no longer belongs there.
 // What was compressed before is taken from the cache. It leaves out Go files, tests, packages of
 // Node and a folder's own README.md.
+//
+// A new build never mixes with an old one that some browser still has: pages, zoo/, embed.js and
+// sw.js keep their names; a .wasm is NAME-HASH.wasm after its content; all else lies in a folder
+// build-HASH that is named after everything in it. References in the pages are rewritten, and
+// sw.js gets the list of files.
 package main
 
 import (
@@ -18,12 +23,16 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/andybalholm/brotli"
+	json "github.com/goccy/go-json"
 )
 
 func main() {
@@ -44,10 +53,13 @@ type builder struct {
 	out, cache string
 	fast       bool
 
-	files            map[string]bool // in the output, by slash path
-	used             map[string]bool // of the cache, by name
-	plain, gz, br    int64           // bytes of what is served, compressed where it can be
-	wasm             [3]int64        // the same of the wasm
+	sources          map[string]string // where each file comes from, by its path in the site
+	names            []string          // of those, in order
+	folder           string            // build-HASH
+	files            map[string]bool   // in the output, by slash path
+	used             map[string]bool   // of the cache, by name
+	plain, gz, br    int64             // bytes of what is served, compressed where it can be
+	wasm             [3]int64          // the same of the wasm
 	compressed, kept int
 }
 
@@ -56,7 +68,7 @@ func (b *builder) build(sources []string) error {
 	if len(sources) == 0 {
 		return errors.New("got no sources, want folders and files")
 	}
-	b.files, b.used = map[string]bool{}, map[string]bool{}
+	b.files, b.used, b.sources, b.names = map[string]bool{}, map[string]bool{}, map[string]string{}, nil
 	for _, source := range sources {
 		from, name, named := strings.Cut(source, "=")
 		info, err := os.Stat(from)
@@ -67,7 +79,7 @@ func (b *builder) build(sources []string) error {
 			if !named {
 				name = filepath.Base(from)
 			}
-			if err := b.add(from, name); err != nil {
+			if err := b.take(from, name); err != nil {
 				return err
 			}
 			continue
@@ -90,14 +102,134 @@ func (b *builder) build(sources []string) error {
 			if d.IsDir() {
 				return nil
 			}
-			return b.add(p, rel)
+			return b.take(p, rel)
 		})
 		if err != nil {
 			return err
 		}
 	}
+	if err := b.place(); err != nil {
+		return err
+	}
 	return b.clean()
 }
+
+// take notes a file of the site.
+func (b *builder) take(from, name string) error {
+	if b.sources[name] != "" {
+		return fmt.Errorf("%s: there are two files of this name", name)
+	}
+	b.sources[name] = from
+	b.names = append(b.names, name)
+	return nil
+}
+
+// named reports whether a file keeps its name in every build: others link to it, or it is large
+// and changes rarely.
+func named(name string) bool {
+	switch name {
+	case "index.html", "embed.html", "embed.js", "sw.js":
+		return true
+	}
+	return strings.HasPrefix(name, "zoo/")
+}
+
+// place writes every file under the name that it gets.
+func (b *builder) place() error {
+	slices.Sort(b.names)
+	read := func(name string) ([]byte, error) { return os.ReadFile(b.sources[name]) }
+	hash := func(data []byte) string {
+		sum := sha256.Sum256(data)
+		return hex.EncodeToString(sum[:])[:12]
+	}
+	at := map[string]string{} // where a file of this build is, from the site's top
+	var wasm []string
+	for _, name := range b.names {
+		if path.Ext(name) != ".wasm" || named(name) {
+			continue
+		}
+		data, err := read(name)
+		if err != nil {
+			return err
+		}
+		at[name] = strings.TrimSuffix(name, ".wasm") + "-" + hash(data) + ".wasm"
+		wasm = append(wasm, name)
+		if err := b.add(at[name], data); err != nil {
+			return err
+		}
+	}
+	inside := map[string][]byte{}
+	var all bytes.Buffer
+	for _, name := range b.names {
+		if named(name) || at[name] != "" {
+			continue
+		}
+		data, err := read(name)
+		if err != nil {
+			return err
+		}
+		if path.Ext(name) == ".html" {
+			for _, w := range wasm {
+				data = bytes.ReplaceAll(data, []byte(`"`+w+`"`), []byte(`"../`+at[w]+`"`))
+			}
+		}
+		inside[name] = data
+		fmt.Fprintf(&all, "%s %s\n", name, hash(data))
+	}
+	b.folder = "build-" + hash(all.Bytes())
+	files := []string{"./"}
+	for _, name := range b.names {
+		data := inside[name]
+		if data == nil {
+			continue
+		}
+		at[name] = b.folder + "/" + name
+		if err := b.add(at[name], data); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Values(at)) {
+		files = append(files, name)
+	}
+	for _, name := range b.names {
+		if !named(name) {
+			continue
+		}
+		data, err := read(name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case path.Ext(name) == ".html":
+			data = reference.ReplaceAllFunc(data, func(m []byte) []byte {
+				part := reference.FindSubmatch(m)
+				if to := at[string(part[2])]; to != "" {
+					return []byte(string(part[1]) + `"` + to + `"`)
+				}
+				return m
+			})
+		case name == "sw.js":
+			list, err := json.Marshal(map[string]any{"name": b.folder, "files": files})
+			if err != nil {
+				return err
+			}
+			if bytes.Count(data, []byte(swBuild)) != 1 {
+				return fmt.Errorf("sw.js: want one line %s", swBuild)
+			}
+			data = bytes.Replace(data, []byte(swBuild), []byte("const build = "+string(list)+";"), 1)
+		}
+		if err := b.add(name, data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reference finds what a page names: its scripts, styles, icons and what it preloads.
+var reference = regexp.MustCompile(`\b((?:src|href)=)"([^"]+)"`)
+
+// swBuild is the line of sw.js that a build fills.
+const swBuild = "const build = null;"
 
 // excluded says whether a file or folder of a source, by its path in there, is not for visitors.
 func excluded(rel string, dir bool) bool {
@@ -116,14 +248,8 @@ var compressible = map[string]bool{
 	".wasm": true, ".js": true, ".mjs": true, ".css": true, ".html": true, ".svg": true, ".json": true, ".md": true, ".txt": true, ".cff": true,
 }
 
-func (b *builder) add(from, name string) error {
-	if b.files[name] {
-		return fmt.Errorf("%s: there are two files of this name", name)
-	}
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
+// add writes a file, and beside it what it compresses to.
+func (b *builder) add(name string, data []byte) error {
 	if err := b.write(name, data); err != nil {
 		return err
 	}

@@ -219,6 +219,12 @@ export async function writeAddress(location, all) {
   return location.pathname + writeQuery(location.search, query) + await writeFragment(fragment);
 }
 
+// plainAddress is the same at once.
+export function plainAddress(location, all) {
+  const { query, fragment } = split(all);
+  return location.pathname + writeQuery(location.search, query) + writePlain(fragment);
+}
+
 // folderOf is the address of a folder of http or https, or undefined.
 export function folderOf(text, base) {
   try {
@@ -291,8 +297,7 @@ export class Keeper {
     this.#window.addEventListener("pagehide", () => {
       if (this.#timer === null) return;
       this.#cancel();
-      const { query, fragment } = split(this.#last);
-      this.#put("replaceState", this.#window.location.pathname + writeQuery(this.#window.location.search, query) + writePlain(fragment));
+      this.#put("replaceState", plainAddress(this.#window.location, this.#last));
     });
   }
 

@@ -1,11 +1,12 @@
 // Lessons beside the picture: pages of text, each with what the page shows to
 // it, and questions that the reader answers before the model does.
+import { asset } from "./asset.js";
 import { el, svg } from "./dom.js";
 import { longest, parseLesson, places } from "./lesson.js";
 import { render, renderInline } from "./markdown.js";
 
 // addressOf is where a lesson's file is: a name is one of ours.
-export const addressOf = (lesson, base) => (lesson.includes("/") ? new URL(lesson, base).href : new URL(`lessons/${lesson}.md`, base).href);
+export const addressOf = (lesson, base) => (lesson.includes("/") ? new URL(lesson, base).href : asset(`lessons/${lesson}.md`));
 
 // accuracies puts the zoo's measured shares into a text: {accuracy MODEL n}.
 export function accuracies(text, zoo) {
@@ -69,7 +70,7 @@ export class Lessons {
     const out = this.#box.querySelector("ol");
     this.#box.showModal();
     try {
-      const r = await fetch("lessons/index.json");
+      const r = await fetch(asset("lessons/index.json"));
       if (!r.ok) throw new Error(`the server answered ${r.status}`);
       const lessons = await r.json();
       out.replaceChildren(...lessons.map((l) => el("li", {}, el("button", { type: "button", class: "lesson-item", "aria-current": l.name === this.#name, onclick: () => { this.#box.close(); this.open(l.name); } },

@@ -1,12 +1,15 @@
 // The page: controls, playback and the hand-over from the recorded first
 // picture to the live engine in the frame.
-import { Keeper, checkChoices, folderOf, maxSize, readAddress, writeAddress, writeQuery } from "./address.js";
+import { Keeper, checkChoices, folderOf, maxSize, plainAddress, readAddress, writeAddress, writeQuery } from "./address.js";
+import { asset } from "./asset.js";
 import { clean, describe } from "./changes.js";
+import { serveEmbed } from "./embed-api.js";
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
 import { Lessons } from "./lessons.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
+import { Offline } from "./offline.js";
 import { Panels } from "./panels.js";
 import { Player, engineSource, traceSource } from "./player.js";
 import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
@@ -48,6 +51,7 @@ const views = new Views($("views"), { onSeek: (t) => player.jump(t), onHover: ho
 const link = new Link(window, () => frame?.contentWindow ?? null);
 const store = new Store(opened.values);
 const keeper = new Keeper(store, window);
+const offline = new Offline();
 const themed = new Set(); // what else is drawn anew when the colours change
 const followers = new Set(); // what else follows the playback
 const listeners = new Map(); // of the engine's events, by name
@@ -151,7 +155,6 @@ function applyTheme() {
   $("theme").setAttribute("aria-label", `Colours: ${theme === "auto" ? "as the system" : theme}`);
   $("theme").title = $("theme").getAttribute("aria-label");
   views.setTheme(name);
-  if (frame?.contentDocument?.documentElement) frame.contentDocument.documentElement.dataset.theme = name;
   if (page.phase === "live") link.request("theme", { theme: name }).catch(() => {});
   panels.show();
   for (const f of themed) f(name);
@@ -367,6 +370,7 @@ async function load(name) {
     const r = await link.request("load", { model: m?.folder ?? name });
     page.model = r.model;
     loaded = name;
+    if (m && !m.folder) offline.keep(["zoo/index.json", "zoo/tokenizer.json", ...[...(m.files ?? []).map((f) => f.name), "README.md"].map((f) => `zoo/${name}/${f}`)]);
     notice("work", "");
   } catch (e) {
     const still = page.model ? ` Still running ${page.model.name}.` : " Choose another one.";
@@ -709,7 +713,7 @@ function startEngine() {
   frame.title = "Drawings of the model's state, attention and next word; the page says the same in words";
   const q = new URLSearchParams({ theme: dark() ? "dark" : "light" });
   if (opened.noStage) q.set("stage", "no");
-  frame.src = `stage.html?${q}`;
+  frame.src = `${asset("stage.html")}?${q}`;
   fitFrame();
   $("frame").append(frame);
 }
@@ -718,6 +722,7 @@ link.on("progress", (m) => {
   if (m.what !== "answers") showProgress(progress(m.what, m.done, m.total), m.done, m.total);
   tell("progress", m);
 });
+link.on("guard", (m) => { page.noStage = m.noStage; });
 link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
 link.on("belief", (m) => {
   if (m.error) notice("belief", `What the model believes could not be asked: ${m.error}`, { bad: true });
@@ -754,7 +759,6 @@ link.on("device", (m) => {
 });
 link.on("ready", async () => {
   showProgress("engine: testing the device");
-  page.noStage = !!frame.contentWindow.shellgameNoStage;
   try {
     const d = await link.request("init", {
       device: store.get("device"), base: new URL("zoo/", document.baseURI).href,
@@ -798,11 +802,44 @@ async function takeOver() {
   keeper.start();
   performance.mark("shellgame-live");
   live();
+  if (!store.get("embed")) setTimeout(() => offline.start(), 3000);
 }
 
-document.addEventListener("visibilitychange", () => {
-  if (page.phase === "live" && !page.noStage) link.request("visible", { visible: !document.hidden }).catch(() => {});
+// The stage does not draw where nobody looks.
+let inView = true; // of the page around this one
+function showStage() {
+  if (page.phase === "live" && !page.noStage) link.request("visible", { visible: inView && !document.hidden }).catch(() => {});
+}
+document.addEventListener("visibilitychange", showStage);
+
+// ---- the page around this one, where there is one
+
+function outside() {
+  const { phase, model, task, n, seed, program, t, words, top, answer } = state();
+  return { phase, model, task, n, seed, program, t, words: words.length, word: words[t] ?? null, top: top.slice(0, 3).map(({ word, p }) => ({ word, p })), answer };
+}
+const tellOutside = serveEmbed(window, {
+  load: (choices) => (choices.lesson && !picture(choices) ? lessons.open(choices.lesson, choices.page) : open(choices)),
+  step: ({ count, t }) => player.jump(t ?? player.t + count),
+  visible(on) {
+    inView = on;
+    if (!on) player.pause();
+    showStage();
+  },
+  state: outside,
 });
+let told = { t: null, answer: null };
+app.onMoment(() => {
+  if (!page.settled) return;
+  const s = outside();
+  if (s.t !== told.t) tellOutside("step", { t: s.t, word: s.word, top: s.top });
+  const answer = JSON.stringify(s.answer);
+  if (s.answer && answer !== told.answer) tellOutside("answer", { answer: s.answer });
+  told = { t: s.t, answer };
+});
+ready.then(() => tellOutside("ready", { state: outside() }));
+document.body.classList.toggle("embed", store.get("embed"));
+$("full").addEventListener("click", () => { $("full").href = plainAddress(location, { ...store.all(), embed: false }); });
 
 // ---- start
 
@@ -814,7 +851,7 @@ function openFirst(t) {
 
 async function readFirst() {
   try {
-    const r = await fetch("first.json");
+    const r = await fetch(asset("first.json"));
     if (!r.ok) throw new Error(`the server answered ${r.status}`);
     first = readTrace(await r.json());
   } catch (e) {

@@ -4,11 +4,15 @@
 "use strict";
 (() => {
   const tell = (event, fields) => {
-    if (parent !== window) parent.postMessage({ sg: 1, event, ...fields }, location.origin);
+    if (parent !== window) parent.postMessage({ sg: 1, event, ...fields }, origin === "null" ? "*" : origin);
   };
 
   const query = new URLSearchParams(location.search);
   if (query.get("theme")) document.documentElement.dataset.theme = query.get("theme");
+  addEventListener("message", (e) => {
+    if (e.source !== parent || e.origin !== origin || e.data?.sg !== 1) return;
+    if (e.data.type === "theme" || e.data.type === "init") document.documentElement.dataset.theme = e.data.theme;
+  });
 
   // Without WebGL 2 ebiten cannot draw; the page then draws by itself. Where it
   // computes on the CPU the stage draws less often.
@@ -26,6 +30,7 @@
   };
   const renderer = webgl();
   globalThis.shellgameNoStage = query.get("stage") === "no" || renderer === null;
+  tell("guard", { noStage: globalThis.shellgameNoStage });
   globalThis.shellgameSlowWebGL = /swiftshader|llvmpipe|software|basic render/i.test(renderer ?? "");
 
   // True while the wheel scrolls something inside the stage; set by the stage.

@@ -3,7 +3,7 @@
 import { fetchBytes } from "./fetch.js";
 
 const tell = (event, fields) => {
-  if (parent !== window) parent.postMessage({ sg: 1, event, ...fields }, location.origin);
+  if (parent !== window) parent.postMessage({ sg: 1, event, ...fields }, origin === "null" ? "*" : origin);
 };
 
 // What Go prints to stderr, kept to explain a crash.
@@ -30,7 +30,7 @@ async function main() {
   if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
   if (typeof Go !== "function") throw new Error("wasm_exec.js is missing beside stage.html");
   const go = new Go();
-  const wasm = await fetchBytes("shellgame.wasm", "application/wasm", (done, total) =>
+  const wasm = await fetchBytes(document.querySelector("meta[name=wasm]").content, "application/wasm", (done, total) =>
     tell("progress", { what: "engine", done, total }));
   const { instance } = await WebAssembly.instantiateStreaming(wasm, go.importObject);
   let code = 0;

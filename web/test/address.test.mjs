@@ -129,7 +129,7 @@ test("the browser's history: larger choices are steps back, words are not", asyn
   const window = { location: { pathname: "/", search: "" }, history: { pushState: write("push"), replaceState: write("replace") }, addEventListener: (type, f) => { listeners[type] = f; } };
   const store = new Store({ model: "m" });
   const keeper = new Keeper(store, window);
-  const settle = () => new Promise((r) => setTimeout(r, 450));
+  const settle = () => new Promise((r) => setTimeout(r, 900));
   const read = async (address) => (await readAddress(new URL(address, "https://here"))).values;
   keeper.start();
   store.set({ t: 1 });

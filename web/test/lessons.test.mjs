@@ -125,7 +125,7 @@ test("measured shares stand in for themselves", () => {
 });
 
 test("where a lesson is, and how much of it is read", async () => {
-  assert.equal(addressOf("by-hand", "https://here/sub/?x"), "https://here/sub/lessons/by-hand.md");
+  assert.equal(addressOf("by-hand", "https://here/sub/?x"), new URL("../lessons/by-hand.md", import.meta.url).href);
   assert.equal(addressOf("https://there/l.md?raw=1", "https://here/"), "https://there/l.md?raw=1");
   assert.equal(addressOf("./mine.md", "https://here/sub/"), "https://here/sub/mine.md");
   assert.equal((await readLesson("x", async () => new Response(lesson("title: \u00e9")))).pages[0].title, "\u00e9");

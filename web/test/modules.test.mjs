@@ -155,7 +155,7 @@ function windows() {
   const posted = [];
   let listener;
   const frame = { postMessage: (m, origin) => posted.push({ m, origin }) };
-  const here = { location: { origin: "https://here" }, addEventListener: (_, f) => { listener = f; }, removeEventListener: () => { listener = undefined; } };
+  const here = { origin: "https://here", addEventListener: (_, f) => { listener = f; }, removeEventListener: () => { listener = undefined; } };
   return { posted, frame, here, say: (data, from = frame, origin = "https://here") => listener?.({ data, source: from, origin }) };
 }
 
@@ -180,6 +180,20 @@ test("link: only the frame of the same origin is heard", async () => {
   w.say({ sg: 1, event: "hover", text: "2" }, {});
   w.say({ sg: 1, event: "hover", text: "3" }, w.frame, "https://elsewhere");
   for (const data of [null, "text", 7, { event: "hover", text: "4" }, { sg: 1, event: "unknown" }, { sg: 1, re: 99, ok: true }]) w.say(data);
+  assert.deepEqual(seen, ["1"]);
+});
+
+test("link: in a sandbox nobody has an origin to name", () => {
+  const w = windows();
+  w.here.origin = "null";
+  const link = new Link(w.here, () => w.frame);
+  const seen = [];
+  link.on("hover", (m) => seen.push(m.text));
+  link.request("step").catch(() => {});
+  assert.equal(w.posted[0].origin, "*");
+  w.say({ sg: 1, event: "hover", text: "1" }, w.frame, "null");
+  w.say({ sg: 1, event: "hover", text: "2" }, w.frame, "https://here");
+  w.say({ sg: 1, event: "hover", text: "3" }, {}, "null");
   assert.deepEqual(seen, ["1"]);
 });
 
