@@ -340,6 +340,9 @@ func TestExport(t *testing.T) {
 			eval[bool](p, keepFiles)
 			p.panel("export")
 			p.wait("document.querySelectorAll('.view-export .sheet canvas').length === 12")
+			if n := eval[int](p, "document.querySelectorAll('.view-export .sheet svg > g').length"); n != 3 {
+				t.Errorf("%d colour bars, want one a layer", n)
+			}
 			p.shot("export-" + device)
 
 			p.click("export")

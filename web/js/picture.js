@@ -170,8 +170,9 @@ export class Sheet {
         svg("rect", { x: -0.5, y: -0.5, width: width + 1.6, height: 10, fill: "none", stroke: this.#colors.line }));
       this.#bar = { key, g };
     }
-    this.#bar.g.setAttribute("transform", `translate(${x} ${y})`);
-    this.#svg.append(this.#bar.g);
+    const bar = this.#bar.g.parentNode === this.#svg ? this.#bar.g.cloneNode(true) : this.#bar.g; // a sheet may have several
+    bar.setAttribute("transform", `translate(${x} ${y})`);
+    this.#svg.append(bar);
     const few = number(limit / 4).length * 7.5 > width / 5;
     const marks = kind !== "signed" ? [0, limit / 4, limit] : few ? [-limit, 0, limit] : [-limit, -limit / 4, 0, limit / 4, limit];
     marks.forEach((v, i) => this.text(x + (width * i) / (marks.length - 1), y + 21, minus(number(v)), { size: 11, anchor: i === 0 ? "start" : i === marks.length - 1 ? "end" : "middle" }));
