@@ -175,6 +175,11 @@ test-dawn: | $(NODE_WEBGPU)
 $(CURDIR)/build/node/node_modules/webgpu:
 	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2
 
+# The pictures in docs/screens.
+.PHONY: screens
+screens: site-fast
+	REQUIRE_DEVICES=browser CGO_ENABLED=0 $(GO) test -tags screens ./e2e -run '^TestScreens$$' -count=1 -timeout 30m
+
 # Ten thousand steps of a trained model, and with the stage drawing on the GPU.
 .PHONY: soak
 soak: site-fast

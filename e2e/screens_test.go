@@ -1,0 +1,73 @@
+//go:build screens && !js
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	cdppage "github.com/chromedp/cdproto/page"
+	"github.com/chromedp/chromedp"
+
+	"shellgame/internal/chrome"
+)
+
+// TestScreens takes the pictures of docs/screens: every view and every lesson at three widths in
+// both themes. It has a build tag of its own, since it makes files rather than testing anything:
+// `make screens`.
+func TestScreens(t *testing.T) {
+	out := filepath.Join(root, "docs", "screens")
+	if err := os.MkdirAll(out, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, size := range []struct {
+		width, height int
+		scale         float64
+	}{{1400, 1000, 0.6}, {800, 1000, 0.7}, {390, 844, 0.9}} {
+		for _, theme := range []string{"light", "dark"} {
+			take := func(p page, name string) {
+				eval[bool](p, "new Promise((r) => setTimeout(() => r(true), 1200))")
+				shot, err := chromedp.Call(p.Chrome.Context(), cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{
+					Format: cdppage.CaptureScreenshotFormatWebp, Quality: ptr(int64(55)),
+					Clip: &cdppage.Viewport{Y: eval[float64](p, "scrollY"), Width: float64(size.width), Height: float64(size.height), Scale: size.scale},
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(filepath.Join(out, fmt.Sprintf("%s-%d-%s.webp", name, size.width, theme)), shot.Data, 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+			opt := chrome.Options{Width: size.width, Height: size.height}
+			p := open(t, opt, "?task=sbr&model=sbr-hybrid-neg&n=8&theme="+theme)
+			p.live("sbr-hybrid-neg")
+			p.ask()
+			take(p, "page")
+			for _, view := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export"} {
+				eval[bool](p, "(document.getElementById('tab-"+view+"').click(), document.getElementById('tab-"+view+"').scrollIntoView({ block: 'center' }), true)")
+				if view == "compare" {
+					eval[bool](p, "([...document.querySelectorAll('#panel button')].find((b) => b.textContent === 'Ask all five').click(), new Promise((r) => setTimeout(() => r(true), 9000)))")
+				}
+				if size.width < 500 {
+					eval[bool](p, "(document.getElementById('panel').scrollIntoView(), scrollBy(0, -130), true)")
+				} else {
+					eval[bool](p, "(scrollTo(0, 0), true)")
+				}
+				take(p, view)
+			}
+			p.quiet()
+			p.Close()
+			for _, lesson := range []string{"by-hand", "negative-eigenvalues", "recall", "hybrid", "chunks", "precision"} {
+				p := open(t, opt, "?lesson="+lesson+"&theme="+theme)
+				p.wait("s.phase === 'live' && !s.busy && s.t >= 0")
+				take(p, "lesson-"+lesson)
+				p.quiet()
+				p.Close()
+			}
+		}
+	}
+}
+
+func ptr[T any](x T) *T { return &x }
