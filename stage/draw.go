@@ -244,11 +244,17 @@ func (d *drawing) legend(r rect, signed bool, limit float32, beyond bool) {
 	}
 	d.p.frame(&d.p.under, rect{r.x, r.y, r.w, 9}, 1/d.p.scale, d.sk.line)
 	labels := legendLabels(signed, limit, beyond)
+	end := r.x - 4 // of the label before
 	for i, t := range labels {
 		t = strings.Replace(t, "-", "\u2212", 1)
-		at := r.w * float64(i) / float64(len(labels)-1)
 		w := d.p.width(faceSmall, t)
-		d.p.write(faceSmall, r.x+min(max(at-w/2, 0), r.w-w), r.y+11, t, d.sk.dim)
+		x := r.x + min(max(r.w*float64(i)/float64(len(labels)-1)-w/2, 0), r.w-w)
+		// Long numbers leave no room for those at the quarters.
+		if quarter := len(labels) == 5 && i%2 == 1; quarter && (x < end+4 || d.p.width(faceSmall, labels[0])+w > r.w*0.42) {
+			continue
+		}
+		d.p.write(faceSmall, x, r.y+11, t, d.sk.dim)
+		end = x + w
 	}
 }
 
