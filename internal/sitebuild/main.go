@@ -188,9 +188,7 @@ func (b *builder) place() error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Values(at)) {
-		files = append(files, name)
-	}
+	files = append(files, slices.Sorted(maps.Values(at))...)
 	for _, name := range b.names {
 		if !named(name) {
 			continue
