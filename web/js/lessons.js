@@ -50,9 +50,6 @@ export class Lessons {
     this.#root = root;
     this.#box = box;
     this.#pointer = new Pointer(app);
-    app.store.on((keys) => {
-      if (keys.has("lesson") || keys.has("page")) this.#follow();
-    });
   }
 
   // start opens what the link names. apply says whether the page shows what the
@@ -129,7 +126,7 @@ export class Lessons {
   }
 
   // follow draws what the choices say, after a step back or from outside.
-  async #follow() {
+  async follow() {
     const name = this.#app.store.get("lesson");
     if (!name) {
       this.#name = "";

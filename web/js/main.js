@@ -6,7 +6,6 @@ import { clean, describe } from "./changes.js";
 import { serveEmbed } from "./embed-api.js";
 import { fetchBytes } from "./fetch.js";
 import { bytes, percent, progress } from "./format.js";
-import { Lessons } from "./lessons.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
 import { Offline } from "./offline.js";
@@ -98,7 +97,20 @@ const app = {
 };
 app.second = new Second(app);
 const panels = new Panels($("panels"), app);
-const lessons = new Lessons(app, $("lesson"), $("lessons-box"));
+// The code of lessons is fetched with the first one.
+let lessons = null;
+let lessonsCode = null;
+const withLessons = async (f) => {
+  lessonsCode ??= import("./lessons.js").then(({ Lessons }) => { lessons = new Lessons(app, $("lesson"), $("lessons-box")); });
+  try {
+    await lessonsCode;
+  } catch (e) {
+    lessonsCode = null;
+    notice("lesson", `Lessons could not be loaded: ${e.message}`, { bad: true });
+    return null;
+  }
+  return f(lessons);
+};
 app.onMoment(marks($("marks")));
 const tell = (name, m) => { for (const f of listeners.get(name) ?? []) f(m); };
 link.on("curve", (m) => tell("curve", m));
@@ -530,7 +542,7 @@ function key(name) {
     case " ": player.toggle(); break;
     case "?": $("help-box").showModal(); break;
     case "[": case "]": faster(name === "]" ? 1 : -1); break;
-    default: return lessons.key(name) || panels.key(name);
+    default: return lessons?.key(name) || panels.key(name);
   }
   return true;
 }
@@ -819,7 +831,7 @@ function outside() {
   return { phase, model, task, n, seed, program, t, words: words.length, word: words[t] ?? null, top: top.slice(0, 3).map(({ word, p }) => ({ word, p })), answer };
 }
 const tellOutside = serveEmbed(window, {
-  load: (choices) => (choices.lesson && !picture(choices) ? lessons.open(choices.lesson, choices.page) : open(choices)),
+  load: (choices) => (choices.lesson && !picture(choices) ? withLessons((l) => l.open(choices.lesson, choices.page)) : open(choices)),
   step: ({ count, t }) => player.jump(t ?? player.t + count),
   visible(on) {
     inView = on;
@@ -915,16 +927,17 @@ if (opened.dropped.length) notice("link", `Left out of the link: ${opened.droppe
 const showHead = () => link.request("view", { layer: store.get("layer"), head: store.get("head") }).catch(() => {});
 store.on((keys) => {
   if (keys.has("theme")) applyTheme();
+  if (keys.has("lesson") || keys.has("page")) withLessons((l) => l.follow());
   if ((keys.has("layer") || keys.has("head")) && page.phase === "live") showHead();
 });
 addEventListener("popstate", async () => {
   const { values, dropped } = await readAddress(location);
   const { device, embed } = store.all();
-  if (values.lesson && !picture(values)) await keeper.quietly(() => lessons.open(values.lesson, values.page));
+  if (values.lesson && !picture(values)) await keeper.quietly(() => withLessons((l) => l.open(values.lesson, values.page)));
   else await keeper.quietly(() => open({ ...defaults, ...values, device, embed }));
   if (dropped.length) notice("link", `Left out of the link: ${dropped.join("; ")}.`);
 });
-$("lessons").addEventListener("click", () => lessons.list());
+$("lessons").addEventListener("click", () => withLessons((l) => l.list()));
 $("copy-link").addEventListener("click", async () => {
   const address = new URL(await writeAddress(location, { ...store.all(), embed: false }), location.href).href;
   try {
@@ -951,7 +964,7 @@ const zooRead = readZoo();
 const firstRead = readFirst();
 firstRead.finally(startEngine);
 panels.open(store.get("panel"));
-const lessonRead = zooRead.then(() => lessons.start(!picture(opened.values))); // its text quotes the zoo
+const lessonRead = store.get("lesson") ? zooRead.then(() => withLessons((l) => l.start(!picture(opened.values)))) : null; // its text quotes the zoo
 
 // For tests and scripts: see README.md.
 globalThis.shellgamePage = { state, ready, first: firstRead.then(state) };
