@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	json "github.com/goccy/go-json"
 
@@ -399,4 +400,25 @@ func TestOwnLesson(t *testing.T) {
 			t.Errorf("%s: the page says %q, want %q", path, got, want)
 		}
 	}
+}
+
+// The proof of the lesson on chunks runs in the page, on the device at hand, and covers both forms.
+func TestLessonCheck(t *testing.T) {
+	p := open(t, chrome.Options{}, `?lesson=chunks#v=1&j={"page":3}`)
+	p.live("st-gdn-neg")
+	eval[bool](p, "(document.querySelector('.live-check button').click(), true)")
+	if err := p.Wait("document.querySelector('.live-check table')", 2*time.Minute); err != nil {
+		t.Fatal(err, eval[string](p, "document.querySelector('.live-check').textContent"))
+	}
+	if got := eval[string](p, "document.querySelector('.live-check p').textContent"); !strings.Contains(got, "all agree with plain Go") {
+		t.Errorf("the check says %q", got)
+	}
+	names := eval[string](p, "[...document.querySelectorAll('.live-check tbody th')].map((e) => e.textContent).join(' ')")
+	for _, want := range []string{"gdn_wy", "gdn_chunk", "gdn_step"} {
+		if !strings.Contains(names, want) {
+			t.Errorf("%s is not among %s", want, names)
+		}
+	}
+	p.shot("lesson-check")
+	p.quiet()
 }

@@ -15,7 +15,7 @@ const known = {
   lesson: ["title", "summary", ...choices],
   page: ["title", "highlight", "predict", "after", "live", "expect", "expectOther", ...choices],
   predict: ["question", "options", "answer", "explain"],
-  after: ["t", "panel", "layer", "head", "show", "highlight"],
+  after: ["t", "panel", "layer", "head", "switches", "otherSwitches", "patches", "show", "highlight"],
 };
 
 // parseLesson returns {title, summary, pages: [{title, text, choices, end,

@@ -248,11 +248,12 @@ const fresh = { program: null, draft: null, t: 0, panel: "", layer: -1, head: 0,
 
 function verdict(check) {
   const show = (x) => (x === 0 ? "0" : x.toExponential(1));
+  const kernels = [...check.kernels].sort((a, b) => b.name.startsWith("gdn_") - a.name.startsWith("gdn_")); // what lessons are about
   return el("div", {},
     el("p", {}, el("b", { class: check.pass ? "good" : "bad" }, check.pass ? "\u2713 " : "\u2717 "), `${check.kernels.length} kernels on ${check.adapter || check.device}: ${check.pass ? "all agree with plain Go" : "not all agree with plain Go"}.`),
     el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Kernels" },
-      el("table", { class: "data" }, el("thead", {}, el("tr", {}, ...["kernel", "shape", "worst", "bound"].map((t) => el("th", { scope: "col" }, t)))),
-        el("tbody", {}, ...check.kernels.map((k) => el("tr", { class: k.pass ? null : "bad" }, el("th", { scope: "row" }, k.name), el("td", {}, k.shape), el("td", {}, show(k.worst)), el("td", {}, show(k.bound))))))));
+      el("table", { class: "data" }, el("thead", {}, el("tr", {}, ...["kernel", "worst", "bound", "shape"].map((t) => el("th", { scope: "col" }, t)))),
+        el("tbody", {}, ...kernels.map((k) => el("tr", { class: k.pass ? null : "bad" }, el("th", { scope: "row" }, k.name), el("td", {}, show(k.worst)), el("td", {}, show(k.bound)), el("td", {}, k.shape)))))));
 }
 
 // Pointer draws an outline and an arrow around elements of the page.
@@ -289,6 +290,8 @@ class Pointer {
       const r = document.querySelector(places[name])?.getBoundingClientRect();
       box.hidden = !r || r.width === 0;
       if (box.hidden) continue;
+      box.classList.toggle("near-top", r.top + scrollY < 30);
+      box.classList.toggle("near-left", r.left + scrollX < 30);
       box.style.left = `${r.left + scrollX - 4}px`;
       box.style.top = `${r.top + scrollY - 4}px`;
       box.style.width = `${r.width + 8}px`;
