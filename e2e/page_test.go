@@ -291,6 +291,7 @@ func TestWithoutStage(t *testing.T) {
 			if !eval[bool](p, "shellgamePage.state().noStage") {
 				t.Error("the page does not know that there is no stage")
 			}
+			p.wait("document.querySelector('#views .vars').textContent.includes('belief')")
 			at := eval[[]float64](p, "(r => [r.x + 9, r.y + 9])(document.querySelector('#views canvas').getBoundingClientRect())")
 			p.mouse(at[0], at[1], false)
 			if got := p.text("hover"); !strings.HasPrefix(got, "layer 0 head 0 state[k=") {

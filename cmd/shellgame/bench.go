@@ -204,7 +204,7 @@ func (c *benchCmd) Run(a *app) error {
 	if c.JSON {
 		return a.printJSON(res)
 	}
-	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: %d tokens after %d, whole play %.0f µs\n", res.Device, res.Adapter, res.Driver, res.Commit, res.Model, res.Shape, res.Tokens, res.Past, res.Play)
+	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: %d tokens after %d, whole play %.0f µs\n", res.Device, res.Adapter, res.Driver, orUnknown(res.Commit), res.Model, res.Shape, res.Tokens, res.Past, res.Play)
 	for _, o := range res.Ops {
 		fmt.Fprintf(a.out, "%10.1f µs  %-24s %s\n", o.Time, o.Op, o.Kernel)
 	}
@@ -238,8 +238,15 @@ func (c *benchCmd) kernel(a *app, dev webgpu.Device) error {
 			kernelbench.Result
 		}{info.Kind, info.Adapter, info.Driver, version.Commit(), r})
 	}
-	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: check at %.2g of its bound; %.1f µs, %.4g %s\n", info.Kind, info.Adapter, info.Driver, version.Commit(), r.Kernel, r.Shape, r.Worst, r.Time, r.Rate, r.Unit)
+	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: check at %.2g of its bound; %.1f µs, %.4g %s\n", info.Kind, info.Adapter, info.Driver, orUnknown(version.Commit()), r.Kernel, r.Shape, r.Worst, r.Time, r.Rate, r.Unit)
 	return nil
+}
+
+func orUnknown(s string) string {
+	if s == "" {
+		return "unknown"
+	}
+	return s
 }
 
 // median times f n times after two runs to warm up.

@@ -1,6 +1,7 @@
 // The page's own drawings, in HTML, SVG and canvas: the first picture, and all
 // there is where the stage cannot draw. They show what the stage shows.
 import { color, css, inkOn, niceLimit, nothing, reach, table } from "./colors.js";
+import { beliefAt, inShort, names } from "./beliefs.js";
 import { el, svg } from "./dom.js";
 import { number, percent, short } from "./format.js";
 import { answerAt, rowNames } from "./trace.js";
@@ -127,7 +128,7 @@ export class Views {
     const step = t >= 0 ? steps[t] : null;
     this.#drawStrip(steps, step, t);
     this.#drawBars(step);
-    this.#drawVars(step);
+    this.#drawVars(steps, step, t);
     this.#drawLayers(steps, step, t);
   }
 
@@ -170,13 +171,15 @@ export class Views {
     this.#parts.bars.replaceChildren(...guessBars(step, 8));
   }
 
-  #drawVars(step) {
-    const names = ["a", "b", "c", "d", "e"];
+  #drawVars(steps, step, t) {
     const vars = step?.truth?.vars ?? {};
+    const belief = beliefAt(steps, t)?.belief.vars;
     this.#parts.vars.replaceChildren(
       el("thead", {}, el("tr", {}, el("td"), ...names.map((n) => el("th", { scope: "col" }, n)))),
       el("tbody", {}, el("tr", {}, el("th", { scope: "row" }, "truth"),
-        ...names.map((n) => el("td", {}, vars[n] === undefined || vars[n] === null ? "\u00b7" : String(vars[n]))))));
+        ...names.map((n) => el("td", {}, vars[n] === undefined || vars[n] === null ? "\u00b7" : String(vars[n])))),
+      belief ? el("tr", {}, el("th", { scope: "row" }, "belief"),
+        ...names.map((n) => el("td", { class: belief[n] ? (belief[n].right ? "good" : "bad") : undefined }, belief[n] ? inShort(belief[n].word) : "\u00b7"))) : null));
   }
 
   #drawLayers(steps, step, t) {

@@ -8,7 +8,7 @@ import { rowNames } from "../trace.js";
 export const title = "One step";
 
 export const stages = [
-  { name: "decay", says: "The whole state fades by α." },
+  { name: "decay", says: "The whole state is multiplied by α: it fades, or stays where α is 1." },
   { name: "read before write", says: "What does the state hold along the key k now? Each row is weighted by its entry of k; the columns are summed." },
   { name: "erase", says: "β times that is taken away along k. With β over 1 more is taken than was there, and the sign turns." },
   { name: "write", says: "β times the new value v is added along k." },
