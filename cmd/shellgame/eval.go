@@ -2,8 +2,12 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
+
+	json "github.com/goccy/go-json"
 
 	"shellgame/task"
 	"shellgame/task/eval"
@@ -46,6 +50,7 @@ func (c *evalCmd) Run(a *app) error {
 	if err := c.programWords(); err != nil {
 		return err
 	}
+	c.otherTask(a)
 	var res *eval.Result
 	if inBrowser(c.deviceFlag) {
 		res, err = evalInBrowser(a, c, levels)
@@ -63,6 +68,20 @@ func (c *evalCmd) Run(a *app) error {
 		fmt.Fprintf(a.out, "n = %3d  %.4f ± %.4f\n", l.N, l.Accuracy, l.Stderr)
 	}
 	return nil
+}
+
+// otherTask says so when the checkpoint's own eval.json is of another task.
+func (c *evalCmd) otherTask(a *app) {
+	data, err := os.ReadFile(filepath.Join(c.Model, "eval.json"))
+	if err != nil {
+		return
+	}
+	var made struct {
+		Task string `json:"task"`
+	}
+	if err := json.Unmarshal(data, &made); err == nil && made.Task != "" && made.Task != c.Task {
+		a.note("shellgame: %s was trained for --task %s, this scores it on %s", filepath.Base(c.Model), made.Task, c.Task)
+	}
 }
 
 func (c *evalCmd) here(a *app, levels []int) (*eval.Result, error) {
