@@ -55,13 +55,20 @@ type choices struct {
 // answer runs a program in a model and returns the likeliest word after its last question, and the truth.
 func answer(t testing.TB, name string, s model.Switches, program string) (word, truth string) {
 	t.Helper()
-	p, err := task.Parse(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	steps, p := play(t, name, s, program)
 	q, ok := p.Query()
 	if !ok {
 		t.Fatalf("the program asks nothing: %s", program)
+	}
+	return steps[q.Pos].Top[0].Word, task.Word(q.AnswerID())
+}
+
+// play runs a whole program in a model of the zoo.
+func play(t testing.TB, name string, s model.Switches, program string) ([]*model.Step, *task.Program) {
+	t.Helper()
+	p, err := task.Parse(program)
+	if err != nil {
+		t.Fatal(err)
 	}
 	m := zooModel(t, name)
 	if err := s.Check(m.Config); err != nil {
@@ -71,16 +78,15 @@ func answer(t testing.TB, name string, s model.Switches, program string) (word, 
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer r.Release()
 	b, err := playback.New(r, p, playback.Options{})
+	for err == nil && !b.Done() {
+		_, err = b.Step(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for len(b.Steps()) <= q.Pos {
-		if _, err := b.Step(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return b.Steps()[q.Pos].Top[0].Word, task.Word(q.AnswerID())
+	return b.Steps(), p
 }
 
 var zooModels = map[string]*model.Model{}
@@ -231,29 +237,53 @@ func TestSays(t *testing.T) {
 	}
 }
 
+// Numbers that lessons name besides their models' answers.
+func TestLessonNumbers(t *testing.T) {
+	for beta, want := range map[string]int{"clamp": 4, "sigmoid": 5} {
+		right := 0
+		for seed := uint64(1); seed <= 8; seed++ {
+			word, truth := answer(t, "st-gdn-neg", model.Switches{Beta: beta}, task.Generate(task.StateTracking, 8, seed, 0).Canonical())
+			if word == truth {
+				right++
+			}
+			if beta == "sigmoid" && seed == 3 && word != "2" {
+				t.Errorf("sigmoid, seed 3: got %s, want 2", word)
+			}
+		}
+		if right != want {
+			t.Errorf("%s: %d of 8 right, the lesson says %d", beta, right, want)
+		}
+	}
+	steps, _ := play(t, "st-gdn-neg", model.Switches{}, task.Generate(task.StateTracking, 8, 1, 0).Canonical())
+	for _, s := range steps[2:10] {
+		if l := s.Layers[0]; l.Alpha[0] < 0.995 || l.Beta[0] < 1.995 {
+			t.Errorf("st-gdn-neg, word %d, layer 0, head 0: alpha %.4f, beta %.4f, the lesson says 1.00 and 2.00", s.T, l.Alpha[0], l.Beta[0])
+		}
+	}
+	steps, _ = play(t, "recall-transformer", model.Switches{}, "bits=[ 0, 1, 1, 0, 1, 0, 0, 1, ] a= 5 assert bits[a]==")
+	if w := steps[14].Layers[2].Rows.Data[7]; w < 0.85 || w > 0.9 {
+		t.Errorf("recall-transformer gives word 7 a weight of %.3f, the lesson says almost nine tenths", w)
+	}
+	const pointers = "bits=[ 0, 1, 1, 0, 1, 0, 0, 1, ] a,b,c,d,e= 3, 0, 2, 1, 5, a,c=c,a b,e=e,b assert bits[a]=="
+	steps, _ = play(t, "sbr-constructed", model.Switches{}, pointers)
+	if w := steps[20].Layers[3].Rows.Data[4]; w < 0.999 {
+		t.Errorf("sbr-constructed gives word 4 a weight of %.3f, the lesson says all", w)
+	}
+	steps, _ = play(t, "sbr-constructed", model.Switches{Layers: []int{3}}, pointers)
+	if top := steps[20].Top; top[0].P > 1.001*top[7].P {
+		t.Errorf("sbr-constructed without attention prefers %s, the lesson says nothing in particular", top[0].Word)
+	}
+	if word, truth := answer(t, "sbr-constructed", model.Switches{Beta: "clamp"}, pointers); word == truth {
+		t.Error("sbr-constructed with beta clamped is right, the lesson says wrong")
+	}
+}
+
 // The lesson on precision says that the state's error grows slowly: about twice as large after four
 // times as many words.
 func TestDriftIsSlow(t *testing.T) {
-	p, err := task.Parse(task.Generate(task.StateTracking, 128, 1, 0).Canonical())
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := zooModel(t, "st-gdn-neg")
-	play := func(s model.Switches) []*model.Step {
-		r, err := m.NewRunner(model.Options{Tokens: 64, Seqs: 1, Slots: 2, Positions: 256, Rows: 320, TopK: 1, Trace: true, Switches: s})
-		if err != nil {
-			t.Fatal(err)
-		}
-		b, err := playback.New(r, p, playback.Options{})
-		for err == nil && !b.Done() {
-			_, err = b.Step(context.Background())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b.Steps()
-	}
-	exact, rounded := play(model.Switches{}), play(model.Switches{Store: "bf16"})
+	program := task.Generate(task.StateTracking, 128, 1, 0).Canonical()
+	exact, _ := play(t, "st-gdn-neg", model.Switches{}, program)
+	rounded, _ := play(t, "st-gdn-neg", model.Switches{Store: "bf16"}, program)
 	distance := func(from, to int) float64 { // the mean over steps and layers of RMS difference over RMS
 		var sum float64
 		for i := from; i < to; i++ {
@@ -308,7 +338,7 @@ func TestLesson(t *testing.T) {
 	p.key("n")
 	p.wait("s.choices.page === 1 && s.t === 1 && !s.busy")
 	p.key("n")
-	p.wait("s.choices.page === 2 && s.t === 2 && s.choices.panel === 'anatomy' && !s.busy")
+	p.wait("s.choices.page === 2 && s.t === 1 && s.choices.panel === 'anatomy' && !s.busy")
 	if got := eval[int](p, "document.querySelectorAll('.pointer:not([hidden])').length"); got != 1 {
 		t.Errorf("%d places are pointed at, want 1", got)
 	}
@@ -326,7 +356,7 @@ func TestLesson(t *testing.T) {
 
 	q := open(t, chrome.Options{Width: 390, Height: 844, Scale: 2, Dark: true}, strings.TrimPrefix(link, site(t)))
 	q.live("st-constructed")
-	q.at(2)
+	q.at(1)
 	if got := q.text("lesson-title"); got != "A swap is a mirror" {
 		t.Errorf("the link opens the page %q", got)
 	}

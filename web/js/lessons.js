@@ -12,7 +12,8 @@ export const addressOf = (lesson, base) => (lesson.includes("/") ? new URL(lesso
 export function accuracies(text, zoo) {
   return text.replace(/\{accuracy ([\w.-]+) (\d+)\}/g, (whole, name, n) => {
     const a = zoo.find((m) => m.name === name)?.accuracy?.find((x) => x.n === Number(n))?.accuracy;
-    return a === undefined ? whole : `${Number((a * 100).toFixed(1))}%`;
+    if (a === undefined) return whole;
+    return a < 1 && a >= 0.9995 ? ">99.9%" : `${Number((a * 100).toFixed(1))}%`;
   });
 }
 

@@ -120,8 +120,8 @@ test("settings: whatever lines there are, an answer or an error with a line", ()
 });
 
 test("measured shares stand in for themselves", () => {
-  const zoo = [{ name: "st-gdn-neg", accuracy: [{ n: 8, accuracy: 1 }, { n: 64, accuracy: 0.9990234 }] }];
-  assert.equal(accuracies("{accuracy st-gdn-neg 8}, {accuracy st-gdn-neg 64}, {accuracy st-gdn-neg 9}", zoo), "100%, 99.9%, {accuracy st-gdn-neg 9}");
+  const zoo = [{ name: "st-gdn-neg", accuracy: [{ n: 8, accuracy: 1 }, { n: 64, accuracy: 0.9990234 }, { n: 16, accuracy: 0.99951 }] }];
+  assert.equal(accuracies("{accuracy st-gdn-neg 8}, {accuracy st-gdn-neg 64}, {accuracy st-gdn-neg 16}, {accuracy st-gdn-neg 9}", zoo), "100%, 99.9%, >99.9%, {accuracy st-gdn-neg 9}");
 });
 
 test("where a lesson is, and how much of it is read", async () => {
