@@ -148,7 +148,7 @@ func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 		h.Set("Access-Control-Allow-Headers", "Range")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-cache")
-		if hashed.MatchString(r.URL.Path) {
+		if name := strings.TrimPrefix(r.URL.Path, "/"); hashed.MatchString(name) && there(site, name) {
 			h.Set("Cache-Control", "public, max-age=31536000, immutable")
 		}
 		if r.Method == http.MethodOptions {
@@ -160,7 +160,13 @@ func newHandler(site fs.ReadDirFS, models string) (http.Handler, error) {
 }
 
 // hashed are the files whose names say their content (internal/sitebuild).
-var hashed = regexp.MustCompile(`^/(build-[0-9a-f]{12}/|[a-z_]+-[0-9a-f]{12}\.wasm$)`)
+var hashed = regexp.MustCompile(`^(build-[0-9a-f]{12}/|[a-z_]+-[0-9a-f]{12}\.wasm$)`)
+
+// there reports whether a site has a file: that it is missing must not be remembered.
+func there(site fs.FS, name string) bool {
+	info, err := fs.Stat(site, name)
+	return err == nil && info.Mode().IsRegular()
+}
 
 // siteFiles indexes the site, which panics where a file cannot be read.
 func siteFiles(site fs.ReadDirFS) (h http.Handler, err error) {

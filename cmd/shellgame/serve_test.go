@@ -23,7 +23,7 @@ func served(t *testing.T) *httptest.Server {
 	dir := t.TempDir()
 	t.Chdir(dir)
 	write(t, "secret.txt", []byte("secret"))
-	for _, d := range []string{"dist/zoo/m", "models/one", "models/two", "models/no-checkpoint"} {
+	for _, d := range []string{"dist/zoo/m", "dist/build-0123456789ab", "models/one", "models/two", "models/no-checkpoint"} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -31,6 +31,8 @@ func served(t *testing.T) *httptest.Server {
 	write(t, "dist/index.html", []byte("<p>hello"))
 	write(t, "dist/zoo/m/model.safetensors", []byte("0123456789"))
 	write(t, "dist/engine.wasm", []byte("\x00asm"))
+	write(t, "dist/shellgame-0123456789ab.wasm", []byte("\x00asm"))
+	write(t, "dist/build-0123456789ab/app.js", []byte("export {}"))
 	write(t, "dist/part.mjs", []byte("export {}"))
 	script := bytes.Repeat([]byte("let a = 1;\n"), 500)
 	write(t, "dist/app.js", script)
@@ -208,6 +210,23 @@ func TestServeAddress(t *testing.T) {
 		}
 		if got := address(test.asked, addr); got != test.want {
 			t.Errorf("asked for %s, got %s: %s, want %s", test.asked, test.got, got, test.want)
+		}
+	}
+}
+
+// Names that say what is in a file may be kept for good, all others are asked for again.
+func TestServeCaching(t *testing.T) {
+	srv := served(t)
+	for path, want := range map[string]string{
+		"/build-0123456789ab/app.js": "public, max-age=31536000, immutable", "/shellgame-0123456789ab.wasm": "public, max-age=31536000, immutable",
+		"/app.js": "no-cache", "/engine.wasm": "no-cache", "/": "no-cache", "/build-0123456789ab/gone.js": "no-cache",
+	} {
+		resp, _ := get(t, srv, http.MethodGet, path)
+		if got := resp.Header.Get("Cache-Control"); got != want {
+			t.Errorf("%s: Cache-Control %q, want %q", path, got, want)
+		}
+		if got := resp.Header.Get("Access-Control-Allow-Origin"); got != "*" {
+			t.Errorf("%s: Access-Control-Allow-Origin %q, want *", path, got)
 		}
 	}
 }
