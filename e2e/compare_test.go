@@ -313,7 +313,10 @@ func TestCurve(t *testing.T) {
 }
 
 // keep makes the page keep what it would save; saved returns the name and the bytes of the last.
-const keepFiles = `(globalThis.files = [], HTMLAnchorElement.prototype.click = function () { files.push(fetch(this.href).then((r) => r.blob()).then((b) => ({name: this.download, blob: b}))); }, true)`
+const keepFiles = `(globalThis.files = [], globalThis.blobs = new Map(), ((make) => {
+	URL.createObjectURL = (b) => { const u = make.call(URL, b); blobs.set(u, b); return u; };
+	HTMLAnchorElement.prototype.click = function () { files.push(Promise.resolve({ name: this.download, blob: blobs.get(this.href) })); };
+})(URL.createObjectURL), true)`
 
 func (p page) saved(n int) (name string, data []byte) {
 	p.Helper()
