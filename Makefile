@@ -18,7 +18,7 @@ STATICCHECK := .tools/staticcheck-v0.8.2
 
 # The steps of the gate, in order. A step is a target of this file.
 CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
-ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo soak fuzz
+ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo test-page fuzz
 
 # Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
 LAVAPIPE := $(firstword $(wildcard /usr/share/vulkan/icd.d/lvp_icd.$(shell uname -m).json /usr/share/vulkan/icd.d/lvp_icd*.json))
@@ -180,10 +180,10 @@ $(CURDIR)/build/node/node_modules/webgpu:
 screens: site-fast
 	REQUIRE_DEVICES=browser CGO_ENABLED=0 $(GO) test -tags screens ./e2e -run '^TestScreens$$' -count=1 -timeout 30m
 
-# Ten thousand steps of a trained model, and with the stage drawing on the GPU.
-.PHONY: soak
-soak: site-fast
-	SOAK=long REQUIRE_DEVICES=browser CGO_ENABLED=0 $(GO) test ./e2e -run SoakSteps -count=1 -v
+# The page's tests with all that the gate leaves out.
+.PHONY: test-page
+test-page: site-fast
+	E2E=whole REQUIRE_DEVICES=browser CGO_ENABLED=0 $(GO) test ./e2e -count=1 -timeout 40m
 
 # Each checkpoint that has a golden file, on each device. GOLDEN may name the untrimmed files.
 GOLDEN ?= testdata/golden/zoo

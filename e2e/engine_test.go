@@ -49,7 +49,11 @@ func middle(x []float64) float64 {
 
 // Belief and curves take their time without taking the page's: steps are answered beside them.
 func TestEngineAnswersBesideLongWork(t *testing.T) {
-	for _, device := range []string{"webgpu", "cpu"} {
+	devices := []string{"cpu"}
+	if whole {
+		devices = append(devices, "webgpu")
+	}
+	for _, device := range devices {
 		t.Run(device, func(t *testing.T) {
 			p := open(t, chrome.Options{}, "?stage=no&device="+device)
 			p.live("st-constructed")

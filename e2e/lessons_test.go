@@ -376,6 +376,9 @@ func TestLessonsOpen(t *testing.T) {
 		t.Run(l.Name, func(t *testing.T) {
 			p.TB = t
 			for i, page := range l.Pages {
+				if !whole && i > 0 && i < len(l.Pages)-1 {
+					continue
+				}
 				p.goTo(fmt.Sprintf("%s?device=cpu&lesson=%s#v=1&j={\"page\":%d}", site(t), l.Name, i))
 				p.wait(fmt.Sprintf("s.phase === 'live' && !s.busy && document.getElementById('lesson-title')?.textContent === %q && s.model === %q", page.Title, page.Choices.Model))
 				for _, key := range []string{"link", "lesson", "work", "model", "step"} {

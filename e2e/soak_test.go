@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"testing"
 	"time"
 
@@ -70,7 +69,7 @@ func TestSoak(t *testing.T) {
 // thousandth on the wasm's memory grows by at most 1 MiB and no listener is added.
 func TestSoakSteps(t *testing.T) {
 	cases := []struct{ device, model string }{{"cpu", "st-constructed"}}
-	if os.Getenv("SOAK") == "long" { // minutes, in `make accept`
+	if whole {
 		cases = append(cases, struct{ device, model string }{"cpu", "st-hybrid-neg"}, struct{ device, model string }{"auto", "st-constructed"})
 	}
 	for _, c := range cases {
