@@ -212,7 +212,7 @@ func TestKeyboard(t *testing.T) {
 	p.hit("Enter", 0)
 	p.wait("!!document.querySelector('.view-anatomy')")
 	p.hit("6", 0)
-	p.wait("!!document.querySelector('.view-switches') && document.activeElement.id === 'tab-switches'")
+	p.wait("!!document.querySelector('.view-switches') && document.activeElement.id === 'tab-anatomy'")
 	p.tab(".view-switches .cell")
 	p.hit(" ", 0)
 	p.wait("document.getElementById('changes-text').textContent === 'changed: layer 0 off' && !s.busy")
@@ -304,5 +304,67 @@ func TestUntrueAssert(t *testing.T) {
 	if got := p.notice("warning"); got != "" {
 		t.Errorf("of a program without faults the page says %q", got)
 	}
+	p.quiet()
+}
+
+// What a first visit stumbled over: nothing is said of a run that is left, nothing moves under the
+// reader's eyes, a program of one's own is not lost, and no preference is no answer.
+func TestFirstVisit(t *testing.T) {
+	p := open(t, chrome.Options{Width: 1280, Height: 800}, "?task=sbr&model=sbr-hybrid-neg&n=32&seed=7&device=cpu")
+	p.live("sbr-hybrid-neg")
+	p.click("reset")
+	p.choose("speed", "0")
+	p.click("toggle")
+	p.wait("s.t >= 2")
+	p.choose("model", "sbr-constructed")
+	p.live("sbr-constructed")
+	if said := p.notice("step"); said != "" {
+		t.Errorf("after another model was chosen in the middle of a run the page says %q", said)
+	}
+	const top = "document.getElementById('picture').getBoundingClientRect().top + scrollY"
+	before := eval[float64](p, top)
+	p.ask()
+	p.shot("first-visit")
+	eval[bool](p, "(navigator.clipboard.writeText = async () => {}, document.getElementById('copy-link').click(), true)")
+	p.wait("document.getElementById('copied').textContent === 'Link copied'")
+	p.shot("copied")
+	if after := eval[float64](p, top); after != before {
+		t.Errorf("the answer and the copied link move the picture from %g to %g", before, after)
+	}
+	// A tab that was clicked leaves the arrows to the program.
+	at := eval[[]float64](p, "((r) => [r.x + 9, r.y + 9, shellgamePage.state().t])(document.getElementById('tab-anatomy').getBoundingClientRect())")
+	p.mouse(at[0], at[1], true)
+	p.wait("!!document.querySelector('.view-anatomy')")
+	p.hit("ArrowLeft", 0)
+	p.at(int(at[2]) - 1)
+	p.hit("1", 0)
+	p.wait("!!document.querySelector('.view-cups')")
+
+	p.task("st")
+	p.live("st-constructed")
+	const own = "bits=[ 0, 1, 1, ]\nb= 2\nassert bits[b]=="
+	p.write(own)
+	p.wait("s.words.length === 10 && !s.busy")
+	if got := p.text("program-hint"); !strings.HasPrefix(got, "Your own program") {
+		t.Errorf("beside a program of one's own the page says %q", got)
+	}
+	if got := p.text("answer"); strings.Contains(got, "pad") {
+		t.Errorf("the page says %q", got)
+	}
+	p.click("end")
+	p.wait("s.t === 9 && document.getElementById('live').textContent.includes('; no preference')")
+	p.wait("document.querySelector('.view-cups .lead').textContent.endsWith('The model has no preference.') && !document.querySelector('.view-cups').textContent.includes('pad')")
+	p.shot("no-preference")
+	p.choose("n", "4")
+	p.wait("s.words.length < 10 && !s.busy && document.getElementById('notice-own')")
+	eval[bool](p, "(document.querySelector('#notice-own button').click(), true)")
+	p.wait(fmt.Sprintf("s.program === %q && !s.busy && !document.getElementById('notice-own')", own))
+	p.write("x=3")
+	p.wait("!document.getElementById('program-error').hidden")
+	if !eval[bool](p, "document.getElementById('edited').hidden") {
+		t.Error("beside its error the page says that a program waits to be run")
+	}
+	eval[bool](p, "((e) => { e.value += ' '; e.dispatchEvent(new Event('input')); return true; })(document.getElementById('program'))")
+	p.wait("document.getElementById('program-error').hidden && !document.getElementById('edited').hidden")
 	p.quiet()
 }

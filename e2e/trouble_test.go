@@ -203,8 +203,9 @@ func TestBrokenCheckpoints(t *testing.T) {
 			if c.name == "html" {
 				p.shot("broken-checkpoint")
 			}
-			p.choose("model", "st-constructed")
-			p.live("st-constructed")
+			if got := eval[string](p, "[shellgamePage.state().model, document.getElementById('model').value].join()"); got != "st-constructed,st-constructed" || !strings.HasSuffix(said, "This is st-constructed instead.") {
+				t.Errorf("then model and choice are %s, and the page says %q", got, said)
+			}
 			if said := p.ask(); !strings.Contains(said, "right") {
 				t.Errorf("then: the page says %q, want a right answer", said)
 			}

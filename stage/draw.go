@@ -190,7 +190,9 @@ func (d *drawing) vars() {
 		d.p.writeIn(faceCode, cell(1), truth, sk.text)
 		if v.Belief != "" {
 			ink := sk.good
-			if v.Belief != v.Truth {
+			if v.Belief == NoPreference {
+				ink = sk.dim
+			} else if v.Belief != v.Truth {
 				ink = sk.bad
 			}
 			d.p.writeIn(faceCode, cell(2), v.Belief, ink)

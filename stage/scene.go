@@ -54,6 +54,9 @@ type Guess struct {
 // while undefined; Belief is what the model would answer, empty when unknown.
 type Var struct{ Name, Truth, Belief string }
 
+// NoPreference is the Belief of a model to which all words are equally likely.
+const NoPreference = "\u2013"
+
 // Scene is one moment of a run, as plain data. A stage keeps its slices: what they hold must not
 // change afterwards.
 type Scene struct {

@@ -506,6 +506,17 @@ func TestBelief(t *testing.T) {
 		t.Errorf("the trace holds %d beliefs, want 3", got)
 	}
 
+	// A model that cannot recall prefers no word, and says none.
+	p = open(t)
+	p.ask(`{"type":"load","model":"st-constructed"}`)
+	p.ask(`{"type":"run","belief":true,"program":%q}`, "bits=[ 0, 1, 1, ] b= 2 assert bits[b]==")
+	p.ask(`{"type":"seek","t":9}`)
+	p.ask(`{"type":"trace"}`)
+	p.ask(`{"type":"seek","t":9}`)
+	if s := p.scene(); s.Vars[1].Belief != stage.NoPreference || s.Answer != "no preference" {
+		t.Errorf("got answer %q and %+v, want no preference", s.Answer, s.Vars)
+	}
+
 	// More than can wait at a time: some are asked while the program is read, and told too.
 	p = open(t)
 	told := map[int]bool{}

@@ -48,7 +48,11 @@ func (l *lane) text(s *stage.Scene) {
 	if q, ok := p.Query(); ok {
 		s.AnswerTruth, _ = p.Answer()
 		if s.T >= q.Pos {
-			s.Answer = l.play.Steps()[q.Pos].Top[0].Word
+			if top := l.play.Steps()[q.Pos].Top[0]; undecided(top.Word) {
+				s.Answer = "no preference"
+			} else {
+				s.Answer = top.Word
+			}
 		}
 	}
 	l.vars(s)
@@ -85,9 +89,16 @@ func (l *lane) vars(s *stage.Scene) {
 		}
 		if belief != nil {
 			v.Belief = belief.Vars[v.Name].Word
+			if undecided(v.Belief) {
+				v.Belief = stage.NoPreference
+			}
 		}
 	}
 }
+
+// undecided says whether the likeliest word is one that no program has: the first of all words,
+// where the model prefers none.
+func undecided(word string) bool { return word == task.Word(task.Pad) || word == task.Word(task.BOS) }
 
 // layers fills in what every layer holds after the step shown.
 func (l *lane) layers(s *stage.Scene) {

@@ -1,5 +1,6 @@
 // What the model believes at the ends of statements, and how that compares with
 // the truth. Beliefs come with the steps (docs/trace.md).
+import { noAnswer } from "./trace.js";
 
 export const names = ["a", "b", "c", "d", "e"];
 
@@ -55,7 +56,10 @@ export function guesses(belief) {
 }
 
 // inShort is a word that a model said where a number was due, in a cell's room.
-export const inShort = (word) => (word.length > 4 ? "\u2026" : word);
+export const inShort = (word) => (noAnswer(word) ? "\u2013" : word.length > 4 ? "\u2026" : word);
+
+// inWords is the same in a sentence or a table.
+export const inWords = (word) => (noAnswer(word) ? "no preference" : word);
 
 // score counts the beliefs up to t: {right, all, wrong: [t of each step with a wrong one]}.
 export function score(steps, t) {

@@ -211,11 +211,16 @@ function drawAnswer(a, asks) {
   word.textContent = a.word;
   const p = document.createElement("span");
   p.className = "dim";
-  p.textContent = percent(a.p);
+  p.textContent = a.none ? a.word : percent(a.p);
   const mark = document.createElement("span");
   mark.className = `chip ${a.right ? "good" : "bad"}`;
   mark.textContent = a.right ? `\u2713 right, truth ${a.truth}` : `\u2717 wrong, truth ${a.truth}`;
-  out.append("model says ", word, p, mark);
+  if (a.none) {
+    mark.textContent = `\u2717 no answer, truth ${a.truth}`;
+    out.append(p, mark);
+  } else {
+    out.append("model says ", word, p, mark);
+  }
 }
 
 player.onchange = show;
@@ -228,7 +233,10 @@ player.onbelief = () => {
     for (const f of followers) f(app.moment());
   }, 30);
 };
-player.onwait = (t) => { $("where").textContent = t < 0 ? "going back\u2026" : `on the way to word ${t}\u2026`; };
+player.onwait = (t, at) => {
+  $("where").textContent = t < 0 ? "going back\u2026" : `word ${Math.max(at, 0)} \u2192 ${t}\u2026`;
+  $("timeline").value = at;
+};
 player.onerror = (e) => notice("step", e.message, { bad: true });
 
 // ---- controls
@@ -280,6 +288,7 @@ function programError(e) {
   const text = $("program");
   const out = $("program-error");
   out.hidden = !e;
+  showDraft();
   if (!e) {
     text.removeAttribute("aria-invalid");
     return;
@@ -343,6 +352,7 @@ async function settle(t, draft, end = false) {
     if (!await run(t ?? 0, program)) return;
   } else {
     store.set({ draft });
+    showOwn();
     if (!end) await player.go(t ?? 0);
   }
   if (end) await player.toEnd();
@@ -365,6 +375,7 @@ function enqueue(work) {
     } catch (e) {
       notice("work", e.message, { bad: true });
     } finally {
+      player.stay();
       showProgress("");
       document.querySelector("main").removeAttribute("aria-busy");
     }
@@ -378,6 +389,7 @@ async function load(name) {
   const m = zoo.find((x) => x.name === name);
   const title = m?.title ?? name;
   showProgress(`${title}: asking`);
+  if (page.model) player.leave();
   try {
     const r = await link.request("load", { model: m?.folder ?? name });
     page.model = r.model;
@@ -385,13 +397,20 @@ async function load(name) {
     if (m && !m.folder) offline.keep(["zoo/index.json", "zoo/tokenizer.json", ...[...(m.files ?? []).map((f) => f.name), "README.md"].map((f) => `zoo/${name}/${f}`)]);
     notice("work", "");
   } catch (e) {
-    const still = page.model ? ` Still running ${page.model.name}.` : " Choose another one.";
+    const failed = `${title} could not be loaded: ${e.message}.`;
     if (page.model) {
       $("model").value = loaded;
       describeModel();
       keeper.quietly(remember);
+      throw new Error(`${failed} Still running ${page.model.name}.`);
     }
-    throw new Error(`${title} could not be loaded: ${e.message}.${still}`);
+    // The link's folder was the first: the page's own model stands in for it.
+    if (m?.folder) fillModels();
+    const other = $("model").value;
+    if (!m?.folder || zoo.find((x) => x.name === other)?.folder) throw new Error(`${failed} Choose another one.`);
+    keeper.quietly(remember);
+    await load(other);
+    notice("work", `${failed} This is ${other} instead.`, { bad: true });
   }
 }
 
@@ -408,6 +427,7 @@ async function run(t = 0, program = $("program").value) {
   const patches = store.get("patches");
   ran = JSON.stringify([switches, patches]);
   store.set({ switches });
+  player.leave();
   let r;
   try {
     r = await link.request("run", { program, belief: true, switches, patches });
@@ -423,6 +443,7 @@ async function run(t = 0, program = $("program").value) {
   running = wanted(program);
   const typed = $("program").value;
   store.set({ program: program.trim() === generated.trim() ? null : program, draft: typed === program ? null : typed });
+  showOwn();
   if (store.get("layer") >= 0) showHead();
   reveal();
   const words = markStatements(r.tokens);
@@ -471,9 +492,23 @@ const change = (work, also = {}) => {
 };
 const afresh = { program: null, draft: null }; // for another task, size or seed
 const another = async () => {
+  const own = isOwn() ? $("program").value : null;
   await load($("model").value);
-  if (await generate()) await run();
+  if (!await generate()) return;
+  if (own !== null) notice("own", "A generated program took the place of your own.", { action: { label: "Bring my program back", run: () => bring(own) } });
+  await run();
 };
+
+// isOwn says whether the program in the editor is not the one of task, size and seed.
+const isOwn = () => $("program").value.trim() !== "" && $("program").value.trim() !== generated.trim();
+
+const hint = $("program-hint").textContent;
+const showOwn = () => { $("program-hint").textContent = isOwn() ? "Your own program: another size or seed makes a generated one." : hint; };
+
+function bring(program) {
+  notice("own", "");
+  app.run(program);
+}
 
 for (const r of document.querySelectorAll("input[name=task]")) {
   r.addEventListener("change", () => {
@@ -500,6 +535,7 @@ $("program").addEventListener("input", () => {
   touched = true;
   programError(null);
   store.set({ draft: $("program").value === page.program ? null : $("program").value });
+  showOwn();
 });
 $("program").addEventListener("keydown", (e) => {
   if (e.key === "Enter" && (e.ctrlKey || e.metaKey)) {
@@ -589,7 +625,7 @@ $("projector").addEventListener("click", () => store.set({ projector: !store.get
 // An edited program is not what the picture shows.
 const showDraft = () => {
   const edited = store.get("draft") !== null;
-  $("edited").hidden = !edited;
+  $("edited").hidden = !edited || !$("program-error").hidden;
   $("answer").classList.toggle("stale", edited);
 };
 store.on((keys) => {
@@ -804,9 +840,8 @@ async function takeOver() {
       await settle(store.get("t"), store.get("draft"), lead?.end);
       return;
     }
-    const t = player.t;
     await load($("model").value || (first?.model.name ?? ""));
-    await run(typed ? 0 : t);
+    await run(typed ? 0 : player.t);
   });
   page.settled = true;
   keeper.quietly(remember);
@@ -938,12 +973,15 @@ addEventListener("popstate", async () => {
   if (dropped.length) notice("link", `Left out of the link: ${dropped.join("; ")}.`);
 });
 $("lessons").addEventListener("click", () => withLessons((l) => l.list()));
+let forget; // of what the button said
 $("copy-link").addEventListener("click", async () => {
   const address = new URL(await writeAddress(location, { ...store.all(), embed: false }), location.href).href;
   try {
     await navigator.clipboard.writeText(address);
-    notice("copied", "The link to this view is copied.");
-    setTimeout(() => notice("copied", ""), 4000);
+    notice("copied", "");
+    $("copied").textContent = "Link copied";
+    clearTimeout(forget);
+    forget = setTimeout(() => { $("copied").textContent = ""; }, 3000);
   } catch {
     notice("copied", address);
     getSelection().selectAllChildren(document.querySelector("#notice-copied > span"));

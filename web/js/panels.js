@@ -40,6 +40,7 @@ export class Panels {
   #made = new Map(); // by id: {panel, root}
   #open = "";
   #opening = null;
+  #pointed = false; // the tab with the focus got it by a pointer: arrows step the program
 
   constructor(root, app) {
     this.#app = app;
@@ -47,11 +48,15 @@ export class Panels {
     const list = el("div", { role: "tablist", "aria-label": "Views", class: "tabs" });
     for (const p of panels) {
       const tab = el("button", { type: "button", role: "tab", id: `tab-${p.id}`, "aria-selected": "false", "aria-controls": "panel", tabindex: "-1",
-        onclick: () => this.#toggle(p.id) }, p.title);
+        onclick: (e) => {
+          this.#pointed = e.detail > 0;
+          this.#toggle(p.id);
+        } }, p.title);
       this.#tabs.set(p.id, tab);
       list.append(tab);
     }
     list.addEventListener("keydown", (e) => this.#move(e));
+    list.addEventListener("focusout", () => { this.#pointed = false; });
     root.replaceChildren(list, this.#body);
     this.#body.id = "panel";
     this.#body.hidden = true;
@@ -92,7 +97,6 @@ export class Panels {
     const p = /^[1-9]$/.test(name) ? panels[name - 1] : undefined;
     if (!p) return false;
     this.#toggle(p.id);
-    this.#tabs.get(p.id).focus({ preventScroll: true });
     return true;
   }
 
@@ -152,6 +156,7 @@ export class Panels {
   }
 
   #move(e) {
+    if (this.#pointed) return;
     const ids = panels.map((p) => p.id);
     const at = ids.findIndex((id) => this.#tabs.get(id) === document.activeElement);
     const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: ids.length - 1 }[e.key];

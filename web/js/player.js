@@ -1,8 +1,9 @@
 // Player moves through a run. The run is a source:
 //   { words: [{word, ...}], seek(t, keep): Promise<step or null> }
 // with t from -1 (nothing read) to words.length - 1; keep(step) takes steps
-// seen on the way. Moves are done one after the other; of several asked for in
-// the meantime only the last is done.
+// seen on the way, and says whether to go on; if not, that step is the result.
+// Moves are done one after the other; of several asked for in the meantime only
+// the last is done.
 import { endOf, question } from "./trace.js";
 
 export class Player {
@@ -15,11 +16,12 @@ export class Player {
   t = -1;
   steps = []; // every step seen, by t
   playing = false;
+  leaving = false; // another run is on its way: no moves in this one, and no errors
   perSecond = 2;
   onchange = () => {};
   onbelief = () => {};
   onerror = () => {};
-  onwait = () => {}; // called with the goal of a move that takes longer than a moment
+  onwait = () => {}; // called with goal and place of a move that takes longer than a moment
 
   constructor(clock = globalThis) { this.#clock = clock; }
 
@@ -33,10 +35,20 @@ export class Player {
     this.pause();
     this.#source = source;
     this.#wanted = null;
+    this.leaving = false;
     this.t = t;
     this.steps = steps;
     this.onchange();
   }
+
+  // leave stands still until another run is there, or stay is called.
+  leave() {
+    this.pause();
+    this.#wanted = null;
+    this.leaving = true;
+  }
+
+  stay() { this.leaving = false; }
 
   // believe adds to a step, seen or not, what the model believes after it.
   believe(t, belief, truth) {
@@ -46,7 +58,7 @@ export class Player {
 
   // go moves to t and resolves when the player stands still.
   go(t) {
-    if (!this.#source) return Promise.resolve();
+    if (!this.#source || this.leaving) return Promise.resolve();
     this.#wanted = Math.min(Math.max(t, -1), this.words.length - 1);
     this.#busy ??= this.#work();
     return this.#busy;
@@ -61,18 +73,26 @@ export class Player {
         this.#wanted = null;
         break;
       }
-      const wait = this.#clock.setTimeout(() => this.onwait(t), 250);
+      let at = this.t;
+      let late = false;
+      const wait = this.#clock.setTimeout(() => { late = true; this.onwait(t, at); }, 250);
       try {
-        const step = await source.seek(t, (s) => { if (source === this.#source) this.steps[s.t] = s; });
+        const step = await source.seek(t, (s) => {
+          if (source !== this.#source) return false;
+          this.steps[s.t] = s;
+          at = s.t;
+          if (late) this.onwait(t, at);
+          return this.#wanted === t;
+        });
         if (source !== this.#source) continue;
-        this.t = t;
-        if (t >= 0 && step) this.steps[t] = step;
+        this.t = step?.t ?? t; // less where another wish came on the way
+        if (step) this.steps[step.t] = step;
         this.onchange();
       } catch (e) {
         if (source !== this.#source) continue;
         this.#wanted = null;
         this.pause();
-        this.onerror(e);
+        if (!this.leaving) this.onerror(e);
       } finally {
         this.#clock.clearTimeout(wait);
       }
@@ -99,7 +119,7 @@ export class Player {
   }
 
   play() {
-    if (this.playing || !this.#source || this.words.length === 0) return;
+    if (this.playing || this.leaving || !this.#source || this.words.length === 0) return;
     this.playing = true;
     this.onchange();
     const start = this.t >= this.end ? this.go(-1) : Promise.resolve();
@@ -127,7 +147,9 @@ export const traceSource = (words, steps) => ({ words, seek: async (t) => steps[
 // engineSource plays a session of the engine, which stands before the first
 // word. full asks for states and attention rows too; an attention map needs
 // them of every word, so then no word is jumped over. Else only the question
-// is not, so that its answer is known.
+// is not, so that its answer is known, and every so-many-th, so that a long way
+// is seen to be gone, and can be left.
+const stage = 32;
 export function engineSource(link, words, full = false) {
   let at = -1;
   const to = async (t) => {
@@ -141,13 +163,17 @@ export function engineSource(link, words, full = false) {
   const asked = question(words);
   return {
     words,
-    async seek(t, keep = () => {}) {
+    async seek(t, keep = () => true) {
       const stops = [];
       if (full) for (let i = at + 1; i < t; i++) stops.push(i);
-      else if (at < asked && asked < t) stops.push(asked);
+      else {
+        for (let i = at + stage; i < t; i += stage) stops.push(i);
+        if (at < asked && asked < t && !stops.includes(asked)) stops.push(asked);
+        stops.sort((a, b) => a - b);
+      }
       for (const stop of stops) {
         const step = await to(stop);
-        if (step) keep(step);
+        if (step && keep(step) === false) return step;
       }
       return to(t);
     },

@@ -59,8 +59,19 @@ export function endOf(words) {
   return q >= 0 ? q : words.length - 1;
 }
 
+// alike says whether the likeliest words all have the same probability: then the
+// first of them is no answer.
+export const alike = (top) => top.length > 1 && top[0].p - top.at(-1).p < 1e-6;
+
+// noAnswer says whether a word is one that no program has: the first of all words
+// where none is preferred.
+export const noAnswer = (word) => word === "<pad>" || word === "<bos>";
+
+const undecided = (top) => noAnswer(top[0].word) || alike(top);
+
 // answerAt returns what the model answered at the last question at or before
-// t, as {word, p, truth, right}, or null. steps may have holes.
+// t, as {word, p, truth, right}, or null; none is true where it prefers no word.
+// steps may have holes.
 export function answerAt(steps, t) {
   for (let i = t; i >= 0; i--) {
     const s = steps[i];
@@ -68,6 +79,7 @@ export function answerAt(steps, t) {
     if (truth === undefined || truth === null) continue;
     const top = s.top?.[0];
     if (!top) return null;
+    if (undecided(s.top)) return { word: "no preference", p: top.p, truth: String(truth), right: false, none: true };
     return { word: top.word, p: top.p, truth: String(truth), right: top.word === String(truth) };
   }
   return null;
@@ -79,7 +91,10 @@ export function spoken(words, step, t) {
   const top = step.top?.[0];
   let s = `step ${t} of ${words.length - 1}: ${step.word}`;
   const truth = step.truth?.answer;
-  if (top) {
+  if (top && undecided(step.top)) {
+    s += "; no preference";
+    if (truth !== undefined && truth !== null) s += `; the truth is ${truth}`;
+  } else if (top) {
     s += `; the model says ${top.word}, ${Math.round(top.p * 100)} percent`;
     if (truth !== undefined && truth !== null) s += top.word === String(truth) ? "; that is right" : `; the truth is ${truth}`;
   }

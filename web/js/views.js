@@ -4,7 +4,7 @@ import { color, css, inkOn, niceLimit, nothing, reach, table } from "./colors.js
 import { beliefAt, inShort, names } from "./beliefs.js";
 import { el, svg } from "./dom.js";
 import { number, percent, short } from "./format.js";
-import { answerAt, rowNames } from "./trace.js";
+import { alike, answerAt, rowNames } from "./trace.js";
 
 const largest = (x) => {
   let m = 0;
@@ -27,7 +27,7 @@ export function guessBars(step, most) {
   if (!top.length) return [el("li", { class: "dim empty" }, "step to see what the model expects")];
   return top.map((x, i) => {
     const right = asked && x.word === String(truth);
-    const wrong = asked && i === 0 && !right;
+    const wrong = asked && i === 0 && !right && !alike(top);
     const fill = el("i");
     fill.style.width = `${Math.max(Math.min(x.p, 1) * 100, x.p > 0 ? 0.5 : 0)}%`;
     return el("li", { class: right ? "good" : wrong ? "bad" : undefined },
@@ -363,8 +363,5 @@ export class Views {
     return this.#section(info, data, i, `attention \u00b7 ${info.heads} head${info.heads === 1 ? "" : "s"}`, "chance", 1, grid);
   }
 }
-
-// alike says whether all guesses have the same probability.
-const alike = (top) => top.length > 1 && top[0].p - top.at(-1).p < 1e-6;
 
 const known = (data) => data !== undefined && data !== null;

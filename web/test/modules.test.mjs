@@ -51,6 +51,14 @@ test("a step in words", () => {
   assert.equal(spoken(st, steps[4], 4), "step 4 of 5: b==; the model says 2, 75 percent; the truth is 3");
 });
 
+test("all words equally likely are no answer", () => {
+  const none = { t: 1, word: "a==", top: [{ word: "<pad>", p: 0.003 }, { word: "<bos>", p: 0.003 }] };
+  const asked = { ...none, truth: { answer: "3" } };
+  assert.deepEqual(answerAt([, asked], 1), { word: "no preference", p: 0.003, truth: "3", right: false, none: true });
+  assert.equal(spoken(st, none, 1), "step 1 of 5: a==; no preference");
+  assert.equal(spoken(st, asked, 1), "step 1 of 5: a==; no preference; the truth is 3");
+});
+
 test("a trace that the views cannot draw is refused", () => {
   const good = () => ({ version: 1, model: { layers: [] }, steps: [{ t: 0, word: "x" }] });
   assert.equal(readTrace(good()).version, 1);
@@ -281,6 +289,60 @@ test("player: an error stops it and it can go on", async () => {
   bad = false;
   await p.forward();
   assert.equal(p.t, 0);
+});
+
+test("player: a run that is left says nothing more and takes no moves", async () => {
+  const errors = [];
+  const gates = [];
+  const p = new Player();
+  p.onerror = (e) => errors.push(e.message);
+  p.use({ words: words("a b c"), seek: () => new Promise((_, no) => gates.push(() => no(new Error("nothing has been run yet")))) });
+  p.play();
+  await new Promise(setImmediate);
+  p.leave();
+  assert.equal(p.playing, false);
+  gates[0]();
+  await new Promise(setImmediate);
+  await p.forward();
+  p.play();
+  assert.deepEqual([errors, gates.length, p.playing], [[], 1, false]);
+  p.stay();
+  const move = p.forward();
+  await new Promise(setImmediate);
+  gates[1]();
+  await move;
+  assert.deepEqual(errors, ["nothing has been run yet"]);
+  p.leave();
+  p.use(traceSource(words("x"), [{ t: 0 }]));
+  await p.forward();
+  assert.equal(p.t, 0);
+});
+
+test("player: a long way is seen to be gone, and can be left for another", async () => {
+  const late = [];
+  const said = [];
+  const gates = [];
+  const p = new Player({ setTimeout: (f) => late.push(f), clearTimeout: () => {} });
+  p.onwait = (t, at) => said.push([t, at]);
+  const link = { request: (type, f = {}) => new Promise((k) => gates.push(() => k({ step: type === "reset" ? null : { t: f.t } }))) };
+  p.use(engineSource(link, words("w ".repeat(100).trim())));
+  const open = async () => {
+    await new Promise(setImmediate);
+    gates.shift()();
+    await new Promise(setImmediate);
+  };
+  const far = p.jump(99);
+  await new Promise(setImmediate);
+  late.forEach((f) => f());
+  await open();
+  await open();
+  assert.deepEqual(said, [[99, -1], [99, 31], [99, 63]]);
+  const back = p.jump(50);
+  await open(); // the part under way
+  assert.equal(p.t, 95);
+  await open();
+  await Promise.all([far, back]);
+  assert.deepEqual([p.t, gates.length, p.steps[63].t], [50, 0, 63]);
 });
 
 test("player: an answer for an earlier run is dropped", async () => {

@@ -1,9 +1,10 @@
 // Truth and belief: what the model believes of each variable at the end of each
 // statement, beside the truth.
-import { asked, ends, guesses, inShort, score, swapOf, used } from "../beliefs.js";
+import { asked, ends, guesses, inShort, inWords, score, swapOf, used } from "../beliefs.js";
 import { el, svg } from "../dom.js";
 import { percent } from "../format.js";
 import { Sheet, onWidth, palette, tip } from "../picture.js";
+import { noAnswer } from "../trace.js";
 
 export const title = "Truth and belief";
 
@@ -108,7 +109,7 @@ export function create(app, root) {
     const what = r.bit ? `bits[${r.name}]` : r.name;
     const truth = r.bit ? step?.truth?.bits?.[r.name] : step?.truth?.vars?.[r.name];
     if (!g) return `word ${t} "${moment.words[t].word}": ${step ? "the model is still being asked" : "not read yet"}`;
-    return `after word ${t} "${moment.words[t].word}": asked for ${what} the model says ${g.word} (${percent(g.p)}), ${g.right ? "which is right" : `the truth is ${truth ?? "another"}`}`;
+    return `after word ${t} "${moment.words[t].word}": asked for ${what} the model ${noAnswer(g.word) ? "has no preference" : `says ${g.word} (${percent(g.p)})`}, ${g.right ? "which is right" : `the truth is ${truth ?? "another"}`}`;
   };
 
   function show(m) {
@@ -197,7 +198,7 @@ export function create(app, root) {
       caption: "What the model believes at the end of each statement",
       columns: ["word", "statement", "asked", "truth", "belief", "probability", "right"],
       rows: columns.flatMap((t) => guesses(moment.steps[t]?.belief).map((g) => [t, statementName(moment.words, t), g.bit ? `bits[${g.name}]` : g.name,
-        (g.bit ? moment.steps[t].truth?.bits?.[g.name] : moment.steps[t].truth?.vars?.[g.name]) ?? (g.right ? g.word : ""), g.word, g.p, g.right ? "yes" : "no"])),
+        (g.bit ? moment.steps[t].truth?.bits?.[g.name] : moment.steps[t].truth?.vars?.[g.name]) ?? (g.right ? g.word : ""), inWords(g.word), g.p, g.right ? "yes" : "no"])),
     }),
   };
 }

@@ -1,10 +1,11 @@
 // The shell game: what the variables truly hold, as cups that change places,
 // and under each what the model believes.
-import { asked, beliefAt, bitsOf, guesses, inShort, swapOf, used } from "../beliefs.js";
+import { asked, beliefAt, bitsOf, guesses, inShort, inWords, swapOf, used } from "../beliefs.js";
 import { inkOn } from "../colors.js";
 import { el, svg } from "../dom.js";
 import { percent } from "../format.js";
 import { onWidth, palette } from "../picture.js";
+import { noAnswer } from "../trace.js";
 
 export const title = "Shell game";
 
@@ -107,8 +108,8 @@ export function create(app, root) {
         drawing.append(svg("rect", { x: layout.x(i) - slot / 2 + 3, y, width: slot - 6, height: 10 + line * lines, rx: 6, fill: color, "fill-opacity": 0.1, stroke: color, "stroke-width": wrong ? 2 : 1 }));
         both.forEach((g, k) => {
           const row = text(layout.x(i), y + 19 + line * k, "", { mono: true, fill: c.text });
-          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, inShort(g.word)), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
-          if (narrow) text(layout.x(i), y + 32 + line * k, sure(g.p), { mono: true, size: 10.5 });
+          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, inShort(g.word)), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow || noAnswer(g.word) ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
+          if (narrow && !noAnswer(g.word)) text(layout.x(i), y + 32 + line * k, sure(g.p), { mono: true, size: 10.5 });
         });
       });
       y += 10 + line * lines + 8;
@@ -199,12 +200,12 @@ export function create(app, root) {
     const what = scene.swap ? `${word} exchanges what ${scene.swap[0]} and ${scene.swap[1]} hold.`
       : asked(word) ? `${word} asks ${asked(word).bit ? `for the bit that ${asked(word).name} points to` : `what ${asked(word).name} holds`}.`
       : `Word ${t}: ${word}.`;
-    const said = now.length ? ` The model has ${right} of ${now.length} right.` : moment.live ? "" : " What the model believes comes from the live engine.";
+    const said = now.length && now.every((g) => noAnswer(g.word)) ? " The model has no preference." : now.length ? ` The model has ${right} of ${now.length} right.` : moment.live ? "" : " What the model believes comes from the live engine.";
     return what + (scene.places.some((p) => p.value !== null) ? said : "");
   }
 
   function label() {
-    const hold = scene.places.map((p) => `${p.name} ${p.value === null ? "is empty" : `holds ${p.value}${p.bit === null ? "" : `, bit ${p.bit}`}`}${p.belief ? `, believed ${p.belief.word}` : ""}${p.bitBelief ? `, bit believed ${p.bitBelief.word}` : ""}`);
+    const hold = scene.places.map((p) => `${p.name} ${p.value === null ? "is empty" : `holds ${p.value}${p.bit === null ? "" : `, bit ${p.bit}`}`}${p.belief ? `, believed ${inWords(p.belief.word)}` : ""}${p.bitBelief ? `, bit believed ${inWords(p.bitBelief.word)}` : ""}`);
     return `Cups: ${hold.join("; ")}`;
   }
 
@@ -238,8 +239,8 @@ export function create(app, root) {
     table: () => ({
       caption: `What the variables hold after word ${moment.t}, and what the model believes`,
       columns: ["variable", "truth", ...(scene.pointers ? ["its bit"] : []), "belief", "probability", "right", ...(scene.pointers ? ["bit believed", "probability", "right"] : [])],
-      rows: scene.places.map((p) => [p.name, p.value ?? "", ...(scene.pointers ? [p.bit ?? ""] : []), p.belief?.word ?? "", p.belief?.p ?? "", p.belief ? (p.belief.right ? "yes" : "no") : "",
-        ...(scene.pointers ? [p.bitBelief?.word ?? "", p.bitBelief?.p ?? "", p.bitBelief ? (p.bitBelief.right ? "yes" : "no") : ""] : [])]),
+      rows: scene.places.map((p) => [p.name, p.value ?? "", ...(scene.pointers ? [p.bit ?? ""] : []), p.belief ? inWords(p.belief.word) : "", p.belief?.p ?? "", p.belief ? (p.belief.right ? "yes" : "no") : "",
+        ...(scene.pointers ? [p.bitBelief ? inWords(p.bitBelief.word) : "", p.bitBelief?.p ?? "", p.bitBelief ? (p.bitBelief.right ? "yes" : "no") : ""] : [])]),
     }),
   };
 }
