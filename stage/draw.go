@@ -133,7 +133,7 @@ func (d *drawing) bars() {
 		case s.Truth != "" && g.Text == s.Truth:
 			found, ink = true, sk.good
 			d.p.write(faceCode, b.x, y+2, string(tick), sk.good)
-		case s.Truth != "" && i == 0:
+		case s.Truth != "" && i == 0 && !s.alike():
 			ink = sk.bad
 			d.p.write(faceCode, b.x, y+2, string(cross), sk.bad)
 		}
@@ -148,7 +148,7 @@ func (d *drawing) bars() {
 		}
 		d.p.writeRight(faceCell, b.right(), y+3, percent(g.P), sk.dim)
 	}
-	if n := len(s.Next); s.Truth == "" && n > 1 && s.Next[0].P-s.Next[n-1].P < 1e-6 {
+	if s.Truth == "" && s.alike() {
 		d.p.writeRight(faceLabel, b.right(), b.y, "no preference", sk.dim)
 	}
 	if s.Truth != "" {

@@ -54,6 +54,12 @@ type Guess struct {
 // while undefined; Belief is what the model would answer, empty when unknown.
 type Var struct{ Name, Truth, Belief string }
 
+// alike says whether the likeliest words all have the same probability.
+func (s *Scene) alike() bool {
+	n := len(s.Next)
+	return n > 1 && s.Next[0].P-s.Next[n-1].P < 1e-6
+}
+
 // NoPreference is the Belief of a model to which all words are equally likely.
 const NoPreference = "\u2013"
 

@@ -108,7 +108,7 @@ export function create(app, root) {
         drawing.append(svg("rect", { x: layout.x(i) - slot / 2 + 3, y, width: slot - 6, height: 10 + line * lines, rx: 6, fill: color, "fill-opacity": 0.1, stroke: color, "stroke-width": wrong ? 2 : 1 }));
         both.forEach((g, k) => {
           const row = text(layout.x(i), y + 19 + line * k, "", { mono: true, fill: c.text });
-          row.append(g.bit ? "bit " : lines === 2 ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, inShort(g.word)), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow || noAnswer(g.word) ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
+          row.append(g.bit ? "bit " : lines === 2 && !noAnswer(g.word) ? "\u2192" : "", svg("tspan", { "font-weight": 700, "font-size": 14 }, inShort(g.word)), svg("tspan", { fill: g.right ? c.good : c.bad, "font-weight": 700 }, g.right ? " \u2713" : " \u2717"), narrow || noAnswer(g.word) ? "" : svg("tspan", { fill: c.dim }, ` ${sure(g.p)}`));
           if (narrow && !noAnswer(g.word)) text(layout.x(i), y + 32 + line * k, sure(g.p), { mono: true, size: 10.5 });
         });
       });
