@@ -2,6 +2,8 @@
 // the truth. Beliefs come with the steps (docs/trace.md).
 import { noAnswer } from "./trace.js";
 
+import { finished, lines } from "./trace.js";
+
 export const names = ["a", "b", "c", "d", "e"];
 
 // bitsOf is the list of bits that the first t + 1 words of a program say.
@@ -41,6 +43,15 @@ export function ends(words) {
   const out = [];
   for (let t = 1; t < words.length; t++) if (words[t].statement !== words[t + 1]?.statement) out.push(t);
   return out;
+}
+
+// boundaries lists the words up to t after which a model is asked what it
+// believes: ends of finished statements, once there is a variable.
+export function boundaries(words, t) {
+  const first = words.findIndex((w) => used([w]).length > 0);
+  const all = ends(words).filter((i) => first >= 0 && i >= first && i <= t);
+  if (all.at(-1) === words.length - 1 && !finished(lines(words).split("\n").at(-1))) all.pop();
+  return all;
 }
 
 // beliefAt is the last belief at or before t: {t, belief}, or null.

@@ -50,6 +50,11 @@ export function lines(words) {
   return out.filter(Boolean).map((l) => l.join(" ")).join("\n");
 }
 
+const whole = /^(bits=\[( [01],)* \]|a,b,c,d,e=(range\(5\)|( \d+,){5})|([a-e]),([a-e])=\6,\5|[a-e]= \d+|assert .*== \d+)$/;
+
+// finished tells whether a statement, its words with spaces between, is whole.
+export const finished = (statement) => whole.test(statement);
+
 // question is the index of the last word that asks (it ends in ==), or -1.
 export const question = (words) => words.findLastIndex((w) => w.word.endsWith("=="));
 

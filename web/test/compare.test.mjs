@@ -3,7 +3,9 @@ import test from "node:test";
 import assert from "node:assert/strict";
 import { clean, describe, flipHead, flipLayer } from "../js/changes.js";
 import { decades, spread, steps } from "../js/chart.js";
+import { boundaries } from "../js/beliefs.js";
 import { python } from "../js/python.js";
+import { markStatements } from "../js/trace.js";
 
 test("switches: what is as trained, or not there, is left out", () => {
   const layers = [{ heads: 4 }, { heads: 2 }];
@@ -55,6 +57,12 @@ test("python: a program that python3 runs, however it ends", () => {
     ["<bos> a,b,c,d,e=range(5) a,c=c,a assert", "2 1 0 3 4"],
     ["<bos> a,b,c,d,e=range(5) a,c=c,a assert a== 2 a,b=b,a", "1 2 0 3 4"],
     ["<bos> bits=[ 0, ] b= 0 a=", "0"],
+    ["<bos> a,b,c,d,e=range(5) a,c=c,a assert a== 1", "a is 2"],
+    ["<bos> a,b,c,d,e=range(5) assert a== 1 a,c=c,a assert a== 2 assert b==", "a is 0\n1"],
+    ["<bos> a,b,c,d,e=range(5) assert a== 1 a,c=c,a", "a is 0\n2 1 0 3 4"],
+    ["<bos> a,b,c,d,e=range(5) assert b== 1 a,c=c,a assert a== 2", "every assert holds"],
+    ["<bos> bits=[ 0, 1, 1, ] a= 2 assert bits[a]== 0", "bits[a] is 1"],
+    ["<bos> bits=[ 0, 1, 1, 0, ] a,b,c,d,e= 3, 0, 2, 1, 3, a,c=c,a assert bits[a]== 0 assert bits[c]== 0", "bits[a] is 1"],
     ["<bos> bits=[ 0, 1,", ""],
     ["<bos>", ""],
   ]) {
@@ -62,4 +70,16 @@ test("python: a program that python3 runs, however it ends", () => {
     assert.equal(run.status, 0, `${program}: ${run.stderr}`);
     assert.equal(run.stdout.trim(), out, program);
   }
+});
+
+test("compare: beliefs are asked where statements end, once there is a variable", () => {
+  const words = (s) => markStatements(s.split(" ").map((word) => ({ word })));
+  for (const [program, t, at] of [
+    ["<bos> a,b,c,d,e=range(5) a,c=c,a a,b=b,a assert a==", 4, [1, 2, 3]],
+    ["<bos> a,b,c,d,e=range(5) a,c=c,a assert a== 2", 5, [1, 2, 5]],
+    ["<bos> a,b,c,d,e=range(5) a,c=c,a assert a== 2", 2, [1, 2]],
+    ["<bos> bits=[ 0, 1, ] a= 1 assert bits[a]==", 8, [6]],
+    ["<bos> bits=[ 0, 1, ] a=", 5, []],
+    ["<bos>", 0, []],
+  ]) assert.deepEqual(boundaries(words(program), t), at, program);
 });

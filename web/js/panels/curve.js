@@ -135,7 +135,7 @@ export function create(app, root) {
       const e = stderr(p.y, p.samples);
       return { x: p.n, y: p.y, error: e, title: `${a.name}, n = ${p.n}: ${p.y.toFixed(3)} \u00b1 ${e.toFixed(3)} (${p.samples} programs)` };
     }) }));
-    const dotted = withPaper ? shown.filter((a) => paper[task][a.id]).map((a) => ({ name: a.name, tone: a.tone, dotted: true, quiet: true, points: paper[task][a.id].map((y, i) => ({ x: paperLevels[i], y })) })) : [];
+    const dotted = withPaper ? shown.filter((a, i) => lines[i].points.length && paper[task][a.id]).map((a) => ({ name: a.name, tone: a.tone, dotted: true, quiet: true, points: paper[task][a.id].map((y, i) => ({ x: paperLevels[i], y })) })) : [];
     const last = Math.max(128, ...lines.flatMap((l) => l.points.map((p) => p.x)));
     return lineChart({
       width: Math.max(Math.floor(picture.clientWidth) || 640, 280),

@@ -66,7 +66,7 @@ export function create(app, root) {
     el("div", { class: "export-blocks" },
       el("section", {}, el("h2", {}, "This run"),
         el("div", { class: "row wrap" }, trace, copier("Copy as Python", text, "copy-python"), script),
-        el("p", { class: "hint" }, `The trace holds every number of the words read so far, as the command shellgame trace prints them (beyond ${most} words the state of every 16th). The Python file runs with python3 and prints what is true.`), shown),
+        el("p", { class: "hint" }, `The trace holds every number of the words read so far, as the command shellgame trace prints them (beyond ${most} words the state of every 16th). The Python file runs with python3 and prints what is true; an assert that is not true stands in it as a comment.`), shown),
       el("section", {}, el("h2", {}, "Cite"),
         el("pre", { class: "bibtex", tabindex: "0", "aria-label": "BibTeX" }, bibtex.trimEnd()),
         el("div", { class: "row wrap" }, copier("Copy BibTeX", () => bibtex, "copy-bibtex"), el("a", { class: "button", href: "https://arxiv.org/abs/2604.03444", rel: "noopener" }, "arXiv 2604.03444")),
