@@ -2,9 +2,10 @@
 // picture to the live engine in the frame.
 import { Keeper, checkChoices, folderOf, maxSize, plainAddress, readAddress, writeAddress, writeQuery } from "./address.js";
 import { asset } from "./asset.js";
-import { clean, describe } from "./changes.js";
+import { describe } from "./changes.js";
 import { serveEmbed } from "./embed-api.js";
 import { fetchBytes } from "./fetch.js";
+import { fitModel, fitZoo } from "./fit.js";
 import { bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
@@ -22,7 +23,7 @@ const opened = await readAddress(location);
 const tasks = {
   st: { hint: "Five values, n swaps. Who holds what at the end? Attention alone loses track.", size: "Swaps n" },
   recall: { hint: "m bits and an index. Which bit stands there? A small state alone forgets.", size: "Bits m" },
-  sbr: { hint: "Five pointers into m bits, n = m swaps. Which bit does one point to? Only the hybrid does both.", size: "Size n = m" },
+  sbr: { hint: "Five pointers into m bits, n = m swaps. Which bit does one point to? Only the hybrid does both at larger sizes.", size: "Size n = m" },
 };
 
 const page = {
@@ -326,14 +327,19 @@ function showControls() {
   fillModels(model);
 }
 
+// leftOut names choices that were dropped: what is wanted is not there.
+const leftOut = (key, list) => notice(key, list.length ? `Left out: ${list.join("; ")}.` : "");
+
 // open brings page and engine to choices; what is not named stays.
 function open(choices, end = false) {
   touched = true;
   const { values, dropped } = checkChoices(choices, store.get("task"));
   notice("link", dropped.length ? `Left out: ${dropped.join("; ")}.` : "");
   findModel(values.model);
+  const { fit, left } = fitZoo({ ...store.all(), ...values }, values, zoo);
+  leftOut("fit-zoo", left);
   const task = zoo.find((m) => m.name === values.model)?.task;
-  store.set({ draft: null, ...(task ? { task } : {}), ...values });
+  store.set({ draft: null, ...(task ? { task } : {}), ...values, ...fit });
   showControls();
   keeper.quietly(remember);
   const { t, draft } = store.all();
@@ -423,10 +429,11 @@ function reveal() {
 // run starts the program in the editor, or the one that is given, and stands at
 // word t. What the switches name and the model lacks is dropped.
 async function run(t = 0, program = $("program").value) {
-  const switches = clean(store.get("switches"), page.model?.layers);
+  const { fit, left } = fitModel(store.all(), page.model.layers);
+  const { switches } = fit;
   const patches = store.get("patches");
   ran = JSON.stringify([switches, patches]);
-  store.set({ switches });
+  store.set(fit);
   player.leave();
   let r;
   try {
@@ -447,6 +454,8 @@ async function run(t = 0, program = $("program").value) {
   if (store.get("layer") >= 0) showHead();
   reveal();
   const words = markStatements(r.tokens);
+  if (t >= words.length) left.push(`t=${t} (want -1 to ${words.length - 1})`);
+  leftOut("fit", left);
   views.open(page.model, words);
   player.use(engineSource(link, words, page.noStage));
   await player.go(Math.min(t, words.length - 1));
@@ -936,8 +945,12 @@ async function readZoo() {
     zooError = `The list of models could not be read (zoo/index.json: ${e.message})`;
     notice("zoo", `${zooError}.`, { bad: true });
   }
+  const { model: wanted } = store.all();
+  findModel(wanted);
+  const { fit, left } = fitZoo(store.all(), opened.values, zoo);
+  store.set(fit);
+  leftOut("fit-zoo", left);
   const { model } = store.all();
-  findModel(model);
   const known = zoo.find((m) => m.name === model);
   if (model && !known && !zooError) notice("model", `The link asks for model ${model}, which is not in the zoo.`);
   if (known?.task && !opened.values.task) setTask(known.task);

@@ -1,7 +1,7 @@
 // The second lane: another model, or the same with other switches, that reads
 // the program of the first and stands at the same word. It moves only while
 // somebody looks: the view that compares is open, or the stage shows it.
-import { clean } from "./changes.js";
+import { fitSwitches } from "./fit.js";
 import { latest } from "./picture.js";
 import { engineSource } from "./player.js";
 
@@ -11,6 +11,7 @@ export class Second {
   #ran = "";
   #source = null;
   #shown = "a";
+  #failed = ""; // the model that could not be loaded
   #listeners = new Set();
   model = null; // in the trace's form
   steps = []; // seen, by t
@@ -43,7 +44,8 @@ export class Second {
     const { store } = this.#app;
     const m = this.#app.moment();
     const name = store.get("other");
-    const looked = name && (store.get("panel") === "compare" || store.get("show") !== "a");
+    if (name !== this.#failed) this.#failed = "";
+    const looked = name && !this.#failed && (store.get("panel") === "compare" || store.get("show") !== "a");
     if (!m.live || !m.words.length) return;
     try {
       if (looked) await this.#read(m, name);
@@ -59,21 +61,27 @@ export class Second {
   async #read(m, name) {
     const { store } = this.#app;
     if (name !== this.#loaded) {
-      this.#ran = "";
+      this.#start();
       this.waiting = true;
       this.#tell();
-      this.model = (await this.#ask("load", { model: this.#app.modelAddress(name) })).model;
+      try {
+        this.model = (await this.#ask("load", { model: this.#app.modelAddress(name) })).model;
+      } catch (e) {
+        this.#failed = name; // asked again once another was chosen
+        throw e;
+      }
       this.#loaded = name;
       this.waiting = false;
       this.#app.progress("");
     }
-    const switches = clean(store.get("otherSwitches"), this.model.layers);
+    const { fit: switches, left } = fitSwitches(store.get("otherSwitches"), this.model.layers, "otherSwitches");
+    store.set({ otherSwitches: switches });
+    if (left.length) this.#app.notice("fit-second", `Left out: ${left.join("; ")}.`);
     const run = JSON.stringify([switches, m.program]);
     if (run !== this.#ran) {
+      this.#start();
       await this.#ask("run", { program: m.program, belief: true, switches });
-      this.#ran = run;
-      this.steps = [];
-      this.t = -1;
+      this.#start(run); // beliefs of the run before may have come
       this.#source = engineSource({ request: this.#ask }, m.words);
     }
     if (m.t !== this.t) {
@@ -83,6 +91,13 @@ export class Second {
     }
     this.error = "";
     this.#tell();
+  }
+
+  // start forgets the run before: its steps are not those of the next.
+  #start(run = "") {
+    this.#ran = run;
+    this.steps = [];
+    this.t = -1;
   }
 
   async #show(what) {

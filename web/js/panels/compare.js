@@ -1,6 +1,6 @@
 // Compare: a second model beside the first on the same program, and the answers
 // of all five architectures.
-import { guesses } from "../beliefs.js";
+import { boundaries, guesses } from "../beliefs.js";
 import { clean, describe } from "../changes.js";
 import { color, niceLimit, nothing, reach } from "../colors.js";
 import { el } from "../dom.js";
@@ -24,6 +24,24 @@ export function differ(a, b) {
   return a.top?.[0]?.word === b.top?.[0]?.word ? [] : ["next word"];
 }
 
+// agreement counts where two runs were asked what they believe: {all, both,
+// differ: [t]}, of the boundaries of statements up to t, and those where both
+// have answered; a and b are steps by t.
+export function agreement(words, t, a, b) {
+  const at = boundaries(words, t);
+  const both = at.filter((i) => a[i]?.belief && b[i]?.belief);
+  return { all: at.length, both: both.length, differ: both.filter((i) => differ(a[i], b[i]).length > 0) };
+}
+
+// agreed says that in a sentence.
+export function agreed({ all, both, differ }) {
+  const n = differ.length;
+  const where = n ? `beliefs differ at ${n} of them, last at word ${differ[n - 1]}` : "no belief differs";
+  if (both < all) return `asking\u2026, ${both} of ${all} compared${both ? `: so far ${where}` : ""}.`;
+  if (!all) return "Nothing to compare yet: beliefs are asked where statements end.";
+  return `All ${all} ends of statements up to here compared: ${where}.`;
+}
+
 const minus = (rows, from) => rows.map((r, i) => r.map((x, j) => x - from[i][j]));
 
 export function create(app, root) {
@@ -38,6 +56,10 @@ export function create(app, root) {
   const ask = el("button", { type: "button", id: "ask-all", onclick: () => askAll() }, "Ask all five");
   const cards = el("ul", { class: "cards" });
   const asked = el("p", { class: "hint", "aria-live": "polite" });
+
+  // The statement about the five holds where it is hard: at the default size others get by.
+  const harder = el("button", { type: "button", class: "small", id: "harder", onclick: () => app.open({ task: "sbr", model: of("hybrid-neg").name, n: 64, program: null }) }, "Try n = 64");
+  const easy = el("p", { class: "hint easy" }, "At small sizes others get by too, and chance alone is right every second time. Only the hybrid does both at larger sizes. ", harder);
 
   const task = () => app.zoo().find((m) => m.name === first()?.name)?.task || store.get("task");
   const of = (arch) => app.zoo().find((m) => m.name === `${task()}-${arch}`);
@@ -77,6 +99,8 @@ export function create(app, root) {
     const asks = m.words.some((w) => w.word.endsWith("=="));
     ask.disabled = !m.live || !asks || asking !== "";
     asked.textContent = asking || (asks ? "" : "This program asks nothing.");
+    easy.hidden = task() !== "sbr" || store.get("n") >= 64 || !of("hybrid-neg");
+    harder.disabled = !m.live;
     cards.replaceChildren(...archs.filter((a) => of(a.id)).map((a) => {
       const name = of(a.id).name;
       const r = known?.get(a.id);
@@ -102,7 +126,7 @@ export function create(app, root) {
   const more = el("details", {}, el("summary", {}, "Switches of B"), changes.root);
   const both = el("div", { class: "both" });
   const strip = el("ol", { class: "strip agree", "aria-label": "where A and B differ, word by word" });
-  const agreed = el("p", { class: "hint" });
+  const summary = el("p", { class: "hint" });
   const layer = picker("layer", (v) => store.set({ layer: Number(v) }));
   const head = picker("head", (v) => store.set({ head: Number(v) }));
   const hover = tip(app, "Point at a cell to read its numbers.");
@@ -111,15 +135,16 @@ export function create(app, root) {
   const waiting = el("p", { class: "dim", "aria-live": "polite" });
   const rest = el("div", { class: "rest" },
     more, both,
-    el("h2", {}, "Where they differ"), strip, agreed, el("h2", {}, "The same head of both"), states);
-  root.append(el("h2", {}, "All five on this program"), cards, el("div", { class: "row ask" }, ask, asked), el("p", { class: "hint" }, named),
+    el("h2", {}, "Where they differ"), strip, summary, el("h2", {}, "The same head of both"), states);
+  root.append(el("h2", {}, "All five on this program"), cards, el("div", { class: "row ask" }, ask, asked), easy, el("p", { class: "hint" }, named),
     el("div", { class: "row beside" }, pick.element, stageChoice), waiting, rest);
 
   function drawChooser(m) {
     const z = app.zoo();
     const name = m.model?.name;
     const fits = z.filter((x) => x.task === task() || x.name === name);
-    pick.set([["", "no second model"], ...fits.map((x) => [x.name, x.name === name ? `${x.name}, with other switches` : x.name])], store.get("other"));
+    const other = store.get("other");
+    pick.set([["", "no second model"], ...fits.map((x) => [x.name, x.name === name ? `${x.name}, with other switches` : x.name]), ...(other && !fits.some((x) => x.name === other) ? [[other, other]] : [])], other);
     stage.set(store.get("show"), m.noStage);
     changes.draw();
   }
@@ -137,11 +162,10 @@ export function create(app, root) {
   // ---- agreement, from the steps that both have seen
 
   let cells = null; // {words, list}
-  let seen = null; // {key, a, b}: steps asked of the engine
+  let seen = null; // {of, a, b}: steps asked of the engine; of: the runs that they are of, by their lists of steps
   const fetchSteps = latest(async () => {
     const m = app.moment();
-    const key = JSON.stringify([m.program, m.model?.name, store.get("switches"), store.get("patches"), second.model?.name, store.get("otherSwitches")]);
-    if (seen?.key !== key) seen = { key, a: [], b: [] };
+    if (seen?.of[0] !== m.steps || seen.of[1] !== second.steps) seen = { of: [m.steps, second.steps], a: [], b: [] };
     const mine = seen;
     for (const [lane, list, have] of [[0, mine.a, m.steps], [1, mine.b, second.steps]]) {
       for (let i = 0; i <= m.t; i++) list[i] ??= have[i]?.top && have[i];
@@ -162,7 +186,9 @@ export function create(app, root) {
   });
 
   function drawStrip() {
-    const { words, t } = app.moment();
+    const { words, t, steps } = app.moment();
+    const { a, b: other } = seen?.of[0] === steps && seen.of[1] === second.steps ? seen : { a: [], b: [] };
+    const waits = new Set(boundaries(words, t).filter((i) => !a[i]?.belief || !other[i]?.belief));
     if (cells?.words !== words) {
       const list = words.map((w, i) => {
         const mark = el("i", { "aria-hidden": "true" });
@@ -172,13 +198,9 @@ export function create(app, root) {
       strip.replaceChildren(...list.map((c) => c.li));
       cells = { words, list };
     }
-    let differing = 0;
-    let last = -1;
     cells.list.forEach(({ b, li }, i) => {
-      const d = i <= t ? differ(seen?.a[i], seen?.b[i]) : null;
+      const d = i <= t && !waits.has(i) ? differ(a[i], other[i]) : null;
       const belief = d?.length > 0 && d[0] !== "next word";
-      if (belief) differing++;
-      if (belief) last = i;
       li.className = `${li.classList.contains("gap") ? "gap " : ""}${belief ? "differs" : d?.length ? "top" : d ? "same" : ""}`;
       b.className = i < t ? "read" : i === t ? "now" : "later";
       b.tabIndex = i === Math.max(t, 0) ? 0 : -1;
@@ -187,8 +209,7 @@ export function create(app, root) {
     });
     const now = cells.list[Math.max(t, 0)]?.li;
     if (now && strip.scrollHeight > strip.clientHeight) strip.scrollTop = now.offsetTop - strip.clientHeight / 2;
-    agreed.textContent = differing ? `Beliefs differ at ${differing} word${differing > 1 ? "s" : ""} up to here, last at word ${last}. Orange: what they believe of a variable differs. Grey: only the likeliest next word does.`
-      : t < 0 ? "Nothing read yet." : "Up to here they believe the same. Grey: the likeliest next word differs.";
+    summary.textContent = t < 0 ? "Nothing read yet." : `${agreed(agreement(words, t, a, other))} Orange: what they believe of a variable differs. Grey: only the likeliest next word does.`;
   }
 
   strip.addEventListener("keydown", (e) => {
@@ -305,13 +326,14 @@ export function create(app, root) {
     drawCards();
     drawChooser(m);
     rest.hidden = stageChoice.hidden = !on || !second.model;
+    waiting.className = second.error && on ? "error" : "dim";
     waiting.textContent = second.error && on ? `B: ${second.error}` : on && second.waiting ? "loading the second model\u2026" : "";
     if (rest.hidden) return;
     both.replaceChildren(side("A", m.model, describe(store.get("switches"), store.get("patches")), m.steps, m.t),
       side("B", second.model, describe(clean(store.get("otherSwitches"), second.model.layers)), second.steps, second.t));
     drawStrip();
     if (second.t !== m.t) return;
-    fetchSteps().catch((e) => { agreed.textContent = e.message; });
+    fetchSteps().catch((e) => { summary.textContent = e.message; });
     fetchPair().catch((e) => app.notice("compare", e.message, { bad: true }));
   }
 
