@@ -290,12 +290,21 @@ func TestCurve(t *testing.T) {
 			if len(got) != 4 {
 				t.Errorf("measured %v, want two models at two sizes", got)
 			}
+			if n := eval[int](p, "document.querySelectorAll('.picture .dotted').length"); n != 2 {
+				t.Errorf("%d dotted curves beside what was measured, want those of the two models", n)
+			}
+			if got := eval[string](p, "document.querySelector('.curve-form + .hint').textContent"); !strings.HasPrefix(got, "This takes about ") {
+				t.Errorf("before measuring the view says %q, want how long it takes", got)
+			}
 			p.shot("curve-here-" + c.name)
 
 			// A long one leaves the page alive, and ends when told to.
 			p.choose("curve-samples", "2000")
 			p.click("curve-start")
 			p.wait("document.querySelector('.view-curve progress').value > 0")
+			if n := eval[int](p, "[...document.querySelectorAll('.view-curve fieldset input:disabled')].filter((i) => getComputedStyle(i).opacity === '0').length"); n != 3 {
+				t.Errorf("while measuring %d tasks cannot be chosen and show no circle, want 3", n)
+			}
 			p.click("step")
 			p.wait("s.t === 1")
 			p.click("curve-cancel")

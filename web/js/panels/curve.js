@@ -17,6 +17,20 @@ const words = { st: (n) => n + 5, recall: (n) => n + 6, sbr: (n) => 2 * n + 10 }
 // slow says whether a device computes on a processor.
 export const slow = (device) => !device || device.device === "cpu" || /swiftshader|llvmpipe|lavapipe|software|basic render/i.test(device.adapter ?? "");
 
+// cost is how many words some models read for so many programs at each size.
+export const cost = (task, models, levels, samples) => models * samples * levels.reduce((s, n) => s + words[task](n), 0);
+
+// guess is about how many words a slow device reads in a second, before that
+// was measured here.
+export const guess = (device) => (device.device === "cpu" ? 25 : 20);
+
+// preset is what a slow device measures of so many models in about 90 s:
+// {levels, samples}.
+export function preset(task, models, rate) {
+  const levels = [4, 8, 16];
+  return { levels, samples: Math.min(Math.max(Math.floor((90 * rate) / cost(task, models, levels, 1)), 2), 64) };
+}
+
 // stderr is the binomial standard error of a share p of samples.
 export const stderr = (p, samples) => (samples > 0 ? Math.sqrt((p * (1 - p)) / samples) : 0);
 
@@ -37,7 +51,8 @@ export function create(app, root) {
   let message = "";
   let base = "shipped"; // or "here"
   let withPaper = true;
-  let set = false; // the reader, or the device, has set samples and sizes
+  let set = false; // the reader has set samples or sizes
+  let rate = 0; // words a second, as measured here last
   let open = false;
 
   const of = (arch) => app.zoo().find((m) => m.task === task && m.arch === arch);
@@ -52,7 +67,7 @@ export function create(app, root) {
   const tasks = choice("task", taskNames, (v) => { task = v; draw(); });
   const models = archs.map((a, i) => ({ arch: a.id, ...checkbox(a.name, a.id !== "constructed", swatch(i)) }));
   const allLevels = sizes.st.map((n) => ({ n, ...checkbox(String(n), n <= 128) }));
-  const samples = el("input", { type: "number", id: "curve-samples", min: 1, max: 4096, step: 1, value: 256, inputmode: "numeric", onchange: () => { set = true; } });
+  const samples = el("input", { type: "number", id: "curve-samples", min: 1, max: 4096, step: 1, value: 256, inputmode: "numeric", oninput: () => { set = true; draw(); } });
   const start = el("button", { type: "button", id: "curve-start", class: "primary", onclick: () => run() }, "Measure here");
   const cancel = el("button", { type: "button", id: "curve-cancel", hidden: true, onclick: () => {
     running.cancelled = true;
@@ -92,7 +107,7 @@ export function create(app, root) {
     const mine = task;
     const names = new Map(chosen.map((m) => [of(m.arch).name, m.arch]));
     running = { task: mine, started: performance.now(), cost: new Map(), done: 0, programs: 0,
-      total: chosen.length * wanted.reduce((s, n) => s + count * words[mine](n), 0) };
+      total: cost(mine, chosen.length, wanted, count) };
     base = "here";
     message = "";
     for (const arch of names.values()) results[mine].delete(arch);
@@ -112,6 +127,7 @@ export function create(app, root) {
     try {
       const r = await app.request("curve", { task: mine, models: [...names.keys()], levels: wanted, samples: count, seed: 1 });
       for (const c of r.curve) for (const l of c.levels) if (l.samples > 0) keep({ model: c.model, ...l });
+      if (running.done > 0) rate = running.done / ((performance.now() - running.started) / 1000);
       message = r.cancelled ? "Cancelled: what was computed stays." : `Done in ${duration(r.seconds)}.`;
     } catch (e) {
       message = e.message;
@@ -152,11 +168,22 @@ export function create(app, root) {
     task ||= app.zoo().find((z) => z.name === m.model?.name)?.task || app.store.get("task");
     tasks.set(task, running !== null);
     which.set(base);
-    if (!set && m.device) {
-      const some = m.device.samples || (slow(m.device) ? 32 : 256);
-      samples.value = some;
-      for (const l of allLevels) l.input.checked = l.n <= (slow(m.device) ? 32 : 128);
-      speed.textContent = slow(m.device) ? `This device (${m.device.device === "cpu" ? "the CPU" : m.device.adapter}) is slow, so ${some} programs and sizes up to 32 are set. More is more exact, and takes longer.` : "";
+    if (m.device && !running) {
+      const tired = slow(m.device);
+      const known = rate || (tired ? guess(m.device) : 0);
+      const chosen = models.filter((x) => x.input.checked && of(x.arch)).length;
+      if (!set && tired) {
+        const p = preset(task, Math.max(chosen, 1), known);
+        samples.value = p.samples;
+        for (const l of allLevels) l.input.checked = p.levels.includes(l.n);
+      } else if (!set) {
+        samples.value = m.device.samples || 256;
+        for (const l of allLevels) l.input.checked = l.n <= 128;
+      }
+      const wanted = allLevels.filter((l) => l.input.checked && usable(l)).map((l) => l.n);
+      const seconds = cost(task, chosen, wanted, Number(samples.value)) / known;
+      speed.textContent = [known && seconds > 0 ? `This takes about ${duration(seconds)} here.` : "",
+        tired && !set ? `This device (${m.device.device === "cpu" ? "the CPU" : m.device.adapter}) is slow: few programs and small sizes are set. More is more exact, and takes longer.` : ""].filter(Boolean).join(" ");
     }
     for (const x of models) {
       x.root.hidden = !of(x.arch);
