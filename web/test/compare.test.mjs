@@ -3,7 +3,7 @@ import test from "node:test";
 import assert from "node:assert/strict";
 import { clean, describe, flipHead, flipLayer } from "../js/changes.js";
 import { decades, spread, steps } from "../js/chart.js";
-import { cost, guess, preset } from "../js/panels/curve.js";
+import { cost, preset } from "../js/panels/curve.js";
 import { boundaries } from "../js/beliefs.js";
 import { python } from "../js/python.js";
 import { markStatements } from "../js/trace.js";
@@ -87,7 +87,7 @@ test("compare: beliefs are asked where statements end, once there is a variable"
 
 test("accuracy: a slow device measures five models in one to two minutes", () => {
   for (const task of ["st", "recall", "sbr"]) {
-    for (const rate of [10, guess({ device: "cpu" }), guess({ device: "webgpu" }), 60]) {
+    for (const rate of [10, 20, 35, 60]) {
       const { levels, samples } = preset(task, 5, rate);
       const seconds = cost(task, 5, levels, samples) / rate;
       assert.ok(samples >= 2 && seconds > 45 && seconds < 120, `${task} at ${rate} words a second: ${samples} programs, ${seconds} s`);

@@ -20,10 +20,6 @@ export const slow = (device) => !device || device.device === "cpu" || /swiftshad
 // cost is how many words some models read for so many programs at each size.
 export const cost = (task, models, levels, samples) => models * samples * levels.reduce((s, n) => s + words[task](n), 0);
 
-// guess is about how many words a slow device reads in a second, before that
-// was measured here.
-export const guess = (device) => (device.device === "cpu" ? 25 : 20);
-
 // preset is what a slow device measures of so many models in about 90 s:
 // {levels, samples}.
 export function preset(task, models, rate) {
@@ -53,6 +49,7 @@ export function create(app, root) {
   let withPaper = true;
   let set = false; // the reader has set samples or sizes
   let rate = 0; // words a second, as measured here last
+  let trying = null; // a promise: a slow device is timed with two short programs
   let open = false;
 
   const of = (arch) => app.zoo().find((m) => m.task === task && m.arch === arch);
@@ -95,7 +92,17 @@ export function create(app, root) {
 
   const usable = (l) => sizes[task].includes(l.n);
 
+  function time(m) {
+    const z = app.zoo().find((x) => x.name === m.model?.name && x.task);
+    if (trying || rate || !z || !m.live) return;
+    trying = app.request("curve", { task: z.task, models: [z.name], levels: [4], samples: 2, seed: 1 })
+      .then((r) => { rate ||= r.seconds > 0 ? cost(z.task, 1, [4], 2) / r.seconds : 0; }, () => {}) // then the guess stays
+      .then(draw);
+  }
+
   async function run() {
+    await trying;
+    if (running) return;
     const chosen = models.filter((m) => m.input.checked && of(m.arch));
     const wanted = allLevels.filter((l) => l.input.checked && usable(l)).map((l) => l.n);
     const count = Number(samples.value);
@@ -170,7 +177,8 @@ export function create(app, root) {
     which.set(base);
     if (m.device && !running) {
       const tired = slow(m.device);
-      const known = rate || (tired ? guess(m.device) : 0);
+      if (tired) time(m);
+      const known = rate || (tired ? 20 : 0);
       const chosen = models.filter((x) => x.input.checked && of(x.arch)).length;
       if (!set && tired) {
         const p = preset(task, Math.max(chosen, 1), known);
