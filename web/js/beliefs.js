@@ -1,8 +1,6 @@
 // What the model believes at the ends of statements, and how that compares with
 // the truth. Beliefs come with the steps (docs/trace.md).
-import { noAnswer } from "./trace.js";
-
-import { finished, lines } from "./trace.js";
+import { finished, lines, noAnswer } from "./trace.js";
 
 export const names = ["a", "b", "c", "d", "e"];
 
