@@ -53,12 +53,12 @@ func (p page) betas(t int) []float64 {
 // A switch changes the run at once, at the same word, beside the picture stands what is changed,
 // and one click brings the model back.
 func TestSwitches(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range some(1, []struct {
 		name   string
 		width  int
 		dark   bool
 		device string
-	}{{"1400", 1400, false, "webgpu"}, {"800-dark", 800, true, "cpu"}, {"390", 390, false, "cpu"}} {
+	}{{"1400", 1400, false, "webgpu"}, {"800-dark", 800, true, "cpu"}, {"390", 390, false, "cpu"}}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: 1500, Dark: c.dark}, "?task=st&model=st-hybrid-neg&n=8&device="+c.device)
 			p.live("st-hybrid-neg")
@@ -166,11 +166,11 @@ func (p page) fits() {
 // All five architectures answer; a second model follows the first, word by word, and says what it
 // says alone; where they differ can be seen and gone to.
 func TestCompare(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range some(1, []struct {
 		name  string
 		width int
 		dark  bool
-	}{{"1400-dark", 1400, true}, {"800", 800, false}, {"390-dark", 390, true}} {
+	}{{"1400-dark", 1400, true}, {"800", 800, false}, {"390-dark", 390, true}}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: 1500, Dark: c.dark}, "?task=st&model=st-hybrid-neg&n=16&seed=3&device=cpu")
 			p.live("st-hybrid-neg")
@@ -232,11 +232,11 @@ func TestCompare(t *testing.T) {
 // Accuracy is computed here as the command computes it, can be stepped beside and cancelled, and
 // stays when the view is closed.
 func TestCurve(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range some(1, []struct {
 		name  string
 		width int
 		dark  bool
-	}{{"1400", 1400, false}, {"800-dark", 800, true}, {"390-dark", 390, true}} {
+	}{{"1400", 1400, false}, {"800-dark", 800, true}, {"390-dark", 390, true}}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: 1400, Dark: c.dark}, "?task=st&model=st-hybrid-neg&n=8&device=cpu")
 			p.live("st-hybrid-neg")

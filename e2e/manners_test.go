@@ -69,11 +69,11 @@ func (p page) accessible(script, what string) {
 // phone; and it does find something in a page that has it.
 func TestAccessible(t *testing.T) {
 	script := axe(t)
-	for _, c := range []struct {
+	for _, c := range some(1, []struct {
 		name          string
 		width, height int
 		dark          bool
-	}{{"light", 1280, 900, false}, {"phone-dark", 390, 844, true}} {
+	}{{"light", 1280, 900, false}, {"phone-dark", 390, 844, true}}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: c.height, Dark: c.dark, ReducedMotion: true}, "?task=sbr&model=sbr-hybrid-neg&n=4&device=cpu")
 			p.live("sbr-hybrid-neg")

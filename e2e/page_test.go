@@ -305,7 +305,7 @@ func TestWithoutStage(t *testing.T) {
 
 // Nothing is wider than the window, in both themes, on phones and small laptops.
 func TestSizes(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range some(3, []struct {
 		name          string
 		width, height int
 		scale         float64
@@ -318,7 +318,7 @@ func TestSizes(t *testing.T) {
 		{"page", 1280, 800, 1, false, "?task=sbr&model=sbr-hybrid-neg&n=8&device=cpu"},
 		{"page-dark", 1280, 800, 1, true, "?task=sbr&model=sbr-hybrid-neg&n=8&device=cpu"},
 		{"wide-dark", 1920, 1080, 1, true, "?task=sbr&model=sbr-constructed&n=8&device=cpu"},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: c.height, Scale: c.scale, Dark: c.dark}, c.query)
 			p.wait("s.phase === 'live' && s.model && !s.busy")

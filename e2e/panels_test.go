@@ -348,7 +348,7 @@ func TestAnatomyPanel(t *testing.T) {
 // The delta rule's map is what its state holds: with the values v it gives qᵀS; attention's is the
 // softmax of the trace. One layer in common with the other views.
 func TestMapsPanel(t *testing.T) {
-	for _, device := range []string{"cpu", "webgpu"} {
+	for _, device := range some(1, []string{"cpu", "webgpu"}) {
 		t.Run(device, func(t *testing.T) { mapsPanel(t, device) })
 	}
 }
@@ -471,18 +471,18 @@ func TestPanelFiles(t *testing.T) {
 
 // Every panel at three widths in both themes: nothing is wider than the window.
 func TestPanelSizes(t *testing.T) {
-	for _, c := range []struct {
+	for _, c := range some(2, []struct {
 		name          string
 		width, height int
 		dark          bool
 	}{
 		{"1400", 1400, 1000, false},
+		{"390-dark", 390, 1300, true},
 		{"1400-dark", 1400, 1000, true},
 		{"800", 800, 1100, false},
 		{"800-dark", 800, 1100, true},
 		{"390", 390, 1300, false},
-		{"390-dark", 390, 1300, true},
-	} {
+	}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: c.height, Dark: c.dark}, "?task=sbr&model=sbr-hybrid-neg&n=8&seed=2&device=cpu")
 			p.live("sbr-hybrid-neg")

@@ -125,6 +125,14 @@ func (p page) goTo(url string) {
 // minutes: the first and the last page of each lesson, one device where both do the same.
 var whole = os.Getenv("E2E") == "whole"
 
+// some are all cases where the whole is run, else the first n.
+func some[T any](n int, cases []T) []T {
+	if whole {
+		return cases
+	}
+	return cases[:n]
+}
+
 // wait waits for a JavaScript condition, in which s is the page's state.
 func (p page) wait(condition string) {
 	p.Helper()
