@@ -25,10 +25,10 @@ func TestScreens(t *testing.T) {
 	for _, size := range []struct {
 		width, height int
 		scale         float64
-	}{{1400, 1000, 0.6}, {800, 1000, 0.7}, {390, 844, 0.9}} {
+	}{{1400, 1000, 0.55}, {800, 1000, 0.6}, {390, 844, 0.8}} {
 		for _, theme := range []string{"light", "dark"} {
 			take := func(p page, name string) {
-				eval[bool](p, "new Promise((r) => setTimeout(() => r(true), 1200))")
+				eval[bool](p, "new Promise((r) => setTimeout(() => r(true), 700))")
 				shot, err := chromedp.Call(p.Chrome.Context(), cdppage.CaptureScreenshot, cdppage.CaptureScreenshotParams{
 					Format: cdppage.CaptureScreenshotFormatWebp, Quality: ptr(int64(55)),
 					Clip: &cdppage.Viewport{Y: eval[float64](p, "scrollY"), Width: float64(size.width), Height: float64(size.height), Scale: size.scale},
@@ -48,7 +48,8 @@ func TestScreens(t *testing.T) {
 			for _, view := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export"} {
 				eval[bool](p, "(document.getElementById('tab-"+view+"').click(), document.getElementById('tab-"+view+"').scrollIntoView({ block: 'center' }), true)")
 				if view == "compare" {
-					eval[bool](p, "([...document.querySelectorAll('#panel button')].find((b) => b.textContent === 'Ask all five').click(), new Promise((r) => setTimeout(() => r(true), 9000)))")
+					p.wait("[...document.querySelectorAll('#panel button')].some((b) => b.textContent === 'Ask all five')")
+					eval[bool](p, "([...document.querySelectorAll('#panel button')].find((b) => b.textContent === 'Ask all five').click(), new Promise((r) => setTimeout(() => r(true), 5000)))")
 				}
 				if size.width < 500 {
 					eval[bool](p, "(document.getElementById('panel').scrollIntoView(), scrollBy(0, -130), true)")
