@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"shellgame/model"
@@ -113,7 +114,7 @@ func TestPrefillEqualsSteps(t *testing.T) {
 // A token that sees more keys than one workgroup takes gives the logits that a prompt gives there.
 func TestFarSteps(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		m := random(t, d, hybrid)
+		m := random(t, d, strings.Replace(hybrid, `"hidden_size":24`, `"hidden_size":32`, 1)) // heads of 8
 		const n = 530
 		r := runner(t, m, model.Options{Tokens: 540, Positions: 540, Slots: 4, Rows: 1200})
 		list := ids(n, m.Config.N)
@@ -128,7 +129,16 @@ func TestFarSteps(t *testing.T) {
 		if _, err := s.Prefill(context.Background(), list[:505], false); err != nil {
 			t.Fatal(err)
 		}
-		gputest.Close(t, "steps", close4, steps(t, s, list[505:]), want[505*m.Config.N:])
+		near := d.Counts().Dispatches
+		got := steps(t, s, list[505:506])
+		near = d.Counts().Dispatches - near
+		got = append(got, steps(t, s, list[506:n-1])...)
+		far := d.Counts().Dispatches
+		got = append(got, steps(t, s, list[n-1:])...)
+		if far = d.Counts().Dispatches - far; far <= near {
+			t.Errorf("a step takes %d dispatches near the start and %d far from it, want more: the spans are joined by one of their own", near, far)
+		}
+		gputest.Close(t, "steps", close4, got, want[505*m.Config.N:])
 	})
 }
 

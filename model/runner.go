@@ -350,13 +350,15 @@ const farKeys = 2 * shaders.AttentionSpan
 
 // form chooses the recording for a play.
 func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
-	tokens, longest := 0, 0
+	tokens, longest, keys := 0, 0, 0
 	for _, in := range inputs {
 		tokens += len(in.IDs)
 		longest = max(longest, len(in.IDs))
+		keys = max(keys, len(in.Session.IDs)+len(in.IDs))
 	}
 	few := tokens <= fewTokens || r.software && tokens <= fewSoftwareTokens
-	return form{step: tokens == 1, few: few, chunk: !few && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
+	far := tokens <= fewTokens && keys > farKeys && r.bufs["attn.parts"] != nil
+	return form{step: tokens == 1, few: few, far: far, chunk: !few && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
 }
 
 // chunkOK reports whether prompts may take the chunked delta rule, which has no state after each of
