@@ -7,6 +7,7 @@ require (
 	github.com/andybalholm/brotli v1.3.0
 	github.com/chromedp/cdproto v0.160.1
 	github.com/chromedp/chromedp v0.23.1
+	github.com/dlclark/regexp2 v1.12.0
 	github.com/goccy/go-json v0.12.0
 	github.com/gogpu/gputypes v0.5.2
 	github.com/gogpu/naga v0.18.0
@@ -20,6 +21,7 @@ require (
 	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.20.0
 	golang.org/x/term v0.44.0
+	golang.org/x/text v0.25.0
 	pgregory.net/rapid v1.3.0
 )
 
@@ -40,6 +42,5 @@ require (
 	github.com/sugarme/regexpset v0.0.0-20200920021344-4d4ec8eaf93c // indirect
 	golang.org/x/sync v0.14.0 // indirect
 	golang.org/x/sys v0.47.0 // indirect
-	golang.org/x/text v0.25.0 // indirect
 	golang.org/x/tools v0.26.0 // indirect
 )

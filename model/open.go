@@ -8,7 +8,6 @@ import (
 
 	"shellgame/model/config"
 	"shellgame/model/safetensors"
-	"shellgame/model/tokenizer"
 	"shellgame/webgpu"
 )
 
@@ -42,17 +41,14 @@ func Open(ctx context.Context, dev webgpu.Device, name string, files safetensors
 	return m, nil
 }
 
-// OpenTokenizer reads tokenizer.json from the first of places that has one.
-func OpenTokenizer(places ...safetensors.Files) (*tokenizer.Tokenizer, error) {
+// ReadTokenizer returns tokenizer.json from the first of places that has one.
+func ReadTokenizer(places ...safetensors.Files) ([]byte, error) {
 	for _, files := range places {
 		data, err := safetensors.ReadFile(files, "tokenizer.json", fileLimit)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err != nil {
-			return nil, err
-		}
-		return tokenizer.Load(data)
+		return data, err
 	}
 	return nil, fmt.Errorf("tokenizer.json: found none with the model or in the folder above, want one in either place or by --tokenizer FILE: %w", fs.ErrNotExist)
 }

@@ -14,6 +14,7 @@ import (
 	"shellgame/model/check"
 	"shellgame/model/safetensors"
 	"shellgame/model/tokenizer"
+	"shellgame/model/tokenizer/bpe"
 	"shellgame/task"
 	"shellgame/webgpu"
 )
@@ -55,29 +56,34 @@ func (f modelFlag) load(a *app, dev webgpu.Device) (*model.Model, error) {
 	})
 }
 
-func (f modelFlag) words() (*tokenizer.Tokenizer, error) {
+// tokenizer reads tokenizer.json, of whichever kind.
+func (f modelFlag) tokenizer() (tokenizer.Tokenizer, error) {
 	if f.Tokenizer != "" {
 		data, err := os.ReadFile(f.Tokenizer)
 		if err != nil {
 			return nil, fmt.Errorf("--tokenizer: %w", err)
 		}
-		return tokenizer.Load(data)
+		return bpe.Open(data)
 	}
 	if info, err := os.Stat(f.Model); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("--model %s: no such folder, want one with config.json, the weights and tokenizer.json", f.Model)
 	}
-	return model.OpenTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
+	data, err := model.ReadTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
+	if err != nil {
+		return nil, err
+	}
+	return bpe.Open(data)
 }
 
 // programWords sees that programs mean to the model what they mean here: its tokenizer must have
 // every word of theirs at the same number.
 func (f modelFlag) programWords() error {
-	tok, err := f.words()
+	tok, err := f.tokenizer()
 	if err != nil {
 		return err
 	}
 	for id := range task.NumWords {
-		if got, want := tok.Word(id), task.Word(int32(id)); got != want {
+		if got, want := tok.Token(id), task.Word(int32(id)); got != want {
 			return fmt.Errorf("tokenizer.json: token %d: got %q, want %q: programs take the zoo's %d words", id, got, want, task.NumWords)
 		}
 	}

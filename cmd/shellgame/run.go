@@ -30,7 +30,7 @@ func (c *runCmd) Run(a *app) error {
 	if !(c.Temp >= 0) || math.IsInf(c.Temp, 1) {
 		return usage("--temp: got %v, want 0 or a positive number", c.Temp)
 	}
-	tok, err := c.words()
+	tok, err := c.tokenizer()
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (c *runCmd) Run(a *app) error {
 		if n > 0 {
 			fmt.Fprint(a.out, " ")
 		}
-		fmt.Fprint(a.out, tok.Word(id))
+		fmt.Fprint(a.out, tok.Token(id))
 		if n+1 == c.MaxNew {
 			n++
 			break
@@ -103,7 +103,7 @@ func (c *runCmd) Run(a *app) error {
 
 // encode reads a prompt as a program where the tokenizer is the zoo's, so that free spacing and
 // new lines are welcome; any other text goes to the tokenizer as it is.
-func encode(tok *tokenizer.Tokenizer, text string) ([]int, error) {
+func encode(tok tokenizer.Tokenizer, text string) ([]int, error) {
 	if id, ok := tok.ID("a,b,c,d,e=range(5)"); ok && tok.N() == task.NumWords && id >= 0 {
 		p, err := task.Parse(text)
 		if err != nil {
@@ -115,7 +115,7 @@ func encode(tok *tokenizer.Tokenizer, text string) ([]int, error) {
 		}
 		return ids, nil
 	}
-	ids, _, err := tok.Encode(text)
+	ids, err := tok.Encode(text)
 	if err != nil {
 		return nil, err
 	}

@@ -19,9 +19,9 @@ func zooData(t testing.TB) []byte {
 	return data
 }
 
-func zoo(t testing.TB) *Tokenizer {
+func zoo(t testing.TB) *Words {
 	t.Helper()
-	tk, err := Load(zooData(t))
+	tk, err := LoadWords(zooData(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,19 +30,19 @@ func zoo(t testing.TB) *Tokenizer {
 
 func TestZoo(t *testing.T) {
 	tk := zoo(t)
-	if tk.N() != 288 || tk.Word(0) != "<pad>" || tk.Word(1) != "<bos>" || tk.Word(287) != "127" || tk.Word(288) != "" || tk.Word(-1) != "" {
-		t.Errorf("got %d words, first %q, last %q", tk.N(), tk.Word(0), tk.Word(287))
+	if tk.N() != 288 || tk.Token(0) != "<pad>" || tk.Token(1) != "<bos>" || tk.Token(287) != "127" || tk.Token(288) != "" || tk.Token(-1) != "" {
+		t.Errorf("got %d words, first %q, last %q", tk.N(), tk.Token(0), tk.Token(287))
 	}
 	if !slices.Equal(tk.Prefix(), []int{1}) {
 		t.Errorf("prefix: got %v", tk.Prefix())
 	}
 	for id := range tk.N() {
-		if got, ok := tk.ID(tk.Word(id)); !ok || got != id {
-			t.Errorf("word %q: got token %d, want %d", tk.Word(id), got, id)
+		if got, ok := tk.ID(tk.Token(id)); !ok || got != id {
+			t.Errorf("word %q: got token %d, want %d", tk.Token(id), got, id)
 		}
 	}
 	const text = " a,b,c,d,e=range(5)\n a,c=c,a\tassert a== 2 "
-	ids, spans, err := tk.Encode(text)
+	ids, spans, err := tk.EncodeSpans(text)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +63,7 @@ func TestZoo(t *testing.T) {
 		t.Errorf("back without <bos>: got %q, %v", back, err)
 	}
 	for _, empty := range []string{"", " \n"} {
-		if ids, spans, err := tk.Encode(empty); err != nil || !slices.Equal(ids, []int{1}) || !slices.Equal(spans, []Span{{}}) {
+		if ids, spans, err := tk.EncodeSpans(empty); err != nil || !slices.Equal(ids, []int{1}) || !slices.Equal(spans, []Span{{}}) {
 			t.Errorf("%q: got %v %v %v", empty, ids, spans, err)
 		}
 	}
@@ -73,19 +73,19 @@ func TestZoo(t *testing.T) {
 }
 
 func TestUnknownWord(t *testing.T) {
-	_, _, err := zoo(t).Encode("assert\n é a== x=1 2")
+	_, _, err := zoo(t).EncodeSpans("assert\n é a== x=1 2")
 	var unknown *UnknownWordError
 	if !errors.As(err, &unknown) || *unknown != (UnknownWordError{Word: "é", Offset: 8, Line: 2, Column: 2, N: 288}) {
 		t.Fatalf("got %v", err)
 	}
-	_, _, err = zoo(t).Encode("assert a== x=1")
+	_, _, err = zoo(t).EncodeSpans("assert a== x=1")
 	if want := `tokenizer: line 1 column 12: got the unknown word "x=1", want one of the 288 words of the vocabulary`; err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}
-	if _, _, err := zoo(t).Encode("2 é x"); !errors.As(err, &unknown) || unknown.Word != "é" || unknown.Column != 3 {
+	if _, _, err := zoo(t).EncodeSpans("2 é x"); !errors.As(err, &unknown) || unknown.Word != "é" || unknown.Column != 3 {
 		t.Errorf("got %v", err)
 	}
-	if _, _, err := zoo(t).Encode("2 \u00a0é\u00a0x"); !errors.As(err, &unknown) || unknown.Word != "é" || unknown.Column != 4 {
+	if _, _, err := zoo(t).EncodeSpans("2 \u00a0é\u00a0x"); !errors.As(err, &unknown) || unknown.Word != "é" || unknown.Column != 4 {
 		t.Errorf("no-break spaces: got %v", err)
 	}
 }
@@ -107,7 +107,7 @@ func small(changes ...string) []byte {
 	return []byte(s)
 }
 
-func TestLoad(t *testing.T) {
+func TestLoadWords(t *testing.T) {
 	for name, c := range map[string]struct {
 		data []byte
 		want []int
@@ -116,12 +116,12 @@ func TestLoad(t *testing.T) {
 		"no template": {small(`"post_processor": {`, `"post_processor": null, "x": {`), []int{1, 2}},
 		"only text":   {small(`{"SpecialToken": {"id": "<bos>", "type_id": 0}}, `, ``), []int{1, 2}},
 	} {
-		tk, err := Load(c.data)
+		tk, err := LoadWords(c.data)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if ids, _, err := tk.Encode("x y"); err != nil || !slices.Equal(ids, c.want) {
+		if ids, _, err := tk.EncodeSpans("x y"); err != nil || !slices.Equal(ids, c.want) {
 			t.Errorf("%s: got %v, %v, want %v", name, ids, err, c.want)
 		}
 	}
@@ -159,12 +159,12 @@ func TestRefused(t *testing.T) {
 		{small(`{"<bos>": 0, "x": 1, "y": 2}`, `[["x", 0]]`), `model.vocab: got no object, want words and their tokens`},
 		{small(`{"<bos>": 0, "x": 1, "y": 2}`, `{}`, `[{"id": 0, "content": "<bos>", "special": true}]`, `[]`), `vocabulary: got no words`},
 	} {
-		_, err := Load(c.data)
+		_, err := LoadWords(c.data)
 		if err == nil || err.Error() != "tokenizer: "+c.want {
 			t.Errorf("\ngot  %v\nwant tokenizer: %s", err, c.want)
 		}
 	}
-	_, err := Load(small(`"y": 2`, `"y": "2"`))
+	_, err := LoadWords(small(`"y": 2`, `"y": "2"`))
 	if err == nil || !strings.HasPrefix(err.Error(), `tokenizer: model.vocab: word "y": want a token number: `) {
 		t.Errorf("got %v", err)
 	}
@@ -175,7 +175,7 @@ func FuzzEncode(f *testing.F) {
 	f.Add("a,b,c,d,e=range(5) a,c=c,a assert a== 2")
 	f.Add(" \u00a0\u2028 bits=[ 0, \xff ]")
 	f.Fuzz(func(t *testing.T, text string) {
-		ids, spans, err := tk.Encode(text)
+		ids, spans, err := tk.EncodeSpans(text)
 		if err != nil {
 			var unknown *UnknownWordError
 			if !errors.As(err, &unknown) || !strings.HasPrefix(text[unknown.Offset:], unknown.Word) || strings.ContainsAny(err.Error(), "\n\r") {
@@ -187,8 +187,8 @@ func FuzzEncode(f *testing.F) {
 			t.Fatalf("got %d tokens, %d spans, want %d", len(ids), len(spans), 1+len(strings.Fields(text)))
 		}
 		for i := 1; i < len(ids); i++ {
-			if text[spans[i].Start:spans[i].End] != tk.Word(ids[i]) {
-				t.Fatalf("token %d: got %q, want %q", i, text[spans[i].Start:spans[i].End], tk.Word(ids[i]))
+			if text[spans[i].Start:spans[i].End] != tk.Token(ids[i]) {
+				t.Fatalf("token %d: got %q, want %q", i, text[spans[i].Start:spans[i].End], tk.Token(ids[i]))
 			}
 		}
 	})

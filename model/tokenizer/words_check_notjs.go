@@ -13,13 +13,13 @@ import (
 )
 
 // check encodes every word with sugarme/tokenizer and compares.
-func (t *Tokenizer) check(data []byte) error {
+func (t *Words) check(data []byte) error {
 	text := strings.Join(t.words, " ")
 	got, err := reference(data, text)
 	if err != nil {
 		return fmt.Errorf("checking the table: %w", err)
 	}
-	want, spans, err := t.Encode(text)
+	want, spans, err := t.EncodeSpans(text)
 	if err != nil {
 		return fmt.Errorf("checking the table: %w", err)
 	}

@@ -19,7 +19,7 @@ func TestAgainstSugarme(t *testing.T) {
 	for range 50 {
 		var b strings.Builder
 		for range 1 + r.IntN(300) {
-			b.WriteString(tk.Word(r.IntN(tk.N())))
+			b.WriteString(tk.Token(r.IntN(tk.N())))
 			b.WriteString([]string{" ", "\n", "  ", "\t"}[r.IntN(4)])
 		}
 		texts = append(texts, b.String())
@@ -29,7 +29,7 @@ func TestAgainstSugarme(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ids, spans, err := tk.Encode(text)
+		ids, spans, err := tk.EncodeSpans(text)
 		if err != nil || !slices.Equal(ids, want.Ids) {
 			t.Fatalf("%.80q: got %v, %v, want %v", text, ids, err, want.Ids)
 		}
@@ -43,10 +43,10 @@ func TestAgainstSugarme(t *testing.T) {
 
 // TestCheckFails: a table that differs from the file is noticed.
 func TestCheckFails(t *testing.T) {
-	for name, spoil := range map[string]func(*Tokenizer){
-		"swapped words": func(tk *Tokenizer) { tk.ids["0"], tk.ids["1"] = tk.ids["1"], tk.ids["0"] },
-		"no <bos>":      func(tk *Tokenizer) { tk.prefix = nil },
-		"another word":  func(tk *Tokenizer) { tk.words[9], tk.ids["zz"] = "zz", 9 },
+	for name, spoil := range map[string]func(*Words){
+		"swapped words": func(tk *Words) { tk.ids["0"], tk.ids["1"] = tk.ids["1"], tk.ids["0"] },
+		"no <bos>":      func(tk *Words) { tk.prefix = nil },
+		"another word":  func(tk *Words) { tk.words[9], tk.ids["zz"] = "zz", 9 },
 	} {
 		tk := zoo(t)
 		spoil(tk)
