@@ -227,6 +227,73 @@ func TestForks(t *testing.T) {
 	})
 }
 
+// countWrites counts the writes to a device's buffers by name.
+type countWrites struct {
+	webgpu.Device
+	of map[string]int
+}
+
+func (c countWrites) Write(b webgpu.Buffer, offset int, data []byte) error {
+	name := b.Label()[strings.LastIndexByte(b.Label(), ' ')+1:]
+	c.of[name]++
+	return c.Device.Write(b, offset, data)
+}
+
+// Where the keys of a batch of new texts lie is written at once, in whatever order their room was
+// given back before, and what older texts have read is not written over.
+func TestBatchMapsAreOneWrite(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		c := countWrites{d, map[string]int{}}
+		m := random(t, c, hybrid)
+		r := runner(t, m, model.Options{Tokens: 64, Positions: 16, Seqs: 6, Slots: 12, Rows: 160})
+		play := func(inputs []model.Input) ([]float32, int) {
+			t.Helper()
+			before := c.of["rows"]
+			out, err := r.Play(context.Background(), inputs, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return copied(out.Logits), c.of["rows"] - before
+		}
+		list := ids(16, m.Config.N)
+		s := r.NewSession()
+		olds := steps(t, s, list)
+		s.Release()
+		var want []float32
+		for i := range 6 {
+			want = append(want, olds[(2+i)*m.Config.N:][:m.Config.N]...)
+		}
+		// The old text's map lies between those of others.
+		var around []*model.Session
+		for range 3 {
+			around = append(around, r.NewSession())
+			steps(t, around[len(around)-1], list[:1])
+		}
+		old := r.NewSession()
+		steps(t, old, list[:8])
+		for _, s := range around {
+			s.Release()
+		}
+		for round := range 3 {
+			var inputs []model.Input
+			for i := range 6 {
+				inputs = append(inputs, model.Input{Session: r.NewSession(), IDs: list[:3+i], Want: model.Last})
+			}
+			got, writes := play(inputs)
+			gputest.Close(t, "batch", close4, got, want)
+			if writes > 2 { // before and behind the old text's map
+				t.Errorf("round %d: %d writes of row maps, want one or two", round, writes)
+			}
+			next := 8 + round
+			got, _ = play([]model.Input{{Session: inputs[0].Session, IDs: []int{1}}, {Session: old, IDs: list[next : next+1], Want: model.Last}})
+			gputest.Close(t, "the old text", close4, got, olds[next*m.Config.N:][:m.Config.N])
+			for _, in := range inputs {
+				in.Session.Release()
+			}
+		}
+	})
+}
+
 // A session is as before after a play that failed.
 func TestRefusals(t *testing.T) {
 	m := random(t, webgpu.NewCPU(), hybrid)

@@ -50,6 +50,8 @@ type Runner struct {
 	ids      []uint32
 	outs     []uint32
 	chunks   []uint32
+	mapped   []mapping
+	joined   []uint32
 	written  bool // token_seq of a single token is on the device
 }
 
@@ -558,21 +560,61 @@ func (r *Runner) upload(f form, p *plan) (shaders.Step, error) {
 		// A step's own tables never change: token 0 of sequence 0.
 		r.written = f.step && len(r.outs) == 1
 	}
+	r.mapped = r.mapped[:0]
 	for i, in := range p.inputs {
 		s := in.Session
 		if len(p.rows[i]) == 0 {
 			continue
 		}
 		if s.mapped < len(s.rows) { // a fork's prefix is not in its own map yet
-			if err := r.write("rows", p.maps[i]+s.mapped, s.rows[s.mapped:]); err != nil {
-				return step, err
-			}
+			r.mapped = append(r.mapped, mapping{p.maps[i] + s.mapped, s.rows[s.mapped:]})
 		}
-		if err := r.write("rows", p.maps[i]+len(s.rows), p.rows[i]); err != nil {
-			return step, err
-		}
+		r.mapped = append(r.mapped, mapping{p.maps[i] + len(s.rows), p.rows[i]})
+	}
+	if err := r.writeMaps(); err != nil {
+		return step, err
 	}
 	return step, nil
+}
+
+// mapping is a part of a row map that a play sets.
+type mapping struct {
+	at   int // word
+	rows []uint32
+}
+
+// mapGap is how many words of a row map, which nobody has read so far, are written along to make
+// two writes one: a write costs as much in a browser as some thousand words.
+const mapGap = 1024
+
+// writeMaps writes what a play sets in row maps. Neighbours go in one write where only the unused
+// end of a map lies between them.
+func (r *Runner) writeMaps() error {
+	slices.SortFunc(r.mapped, func(a, b mapping) int { return a.at - b.at })
+	r.joined = r.joined[:0]
+	at := 0
+	for i, m := range r.mapped {
+		if i == 0 {
+			at = m.at
+		}
+		r.joined = append(r.joined, m.rows...)
+		end := m.at + len(m.rows)
+		if i+1 < len(r.mapped) {
+			next := r.mapped[i+1].at
+			if gap := next - end; gap == 0 || gap <= mapGap && next%r.Opts.Positions == 0 && next-end < r.Opts.Positions {
+				r.joined = append(r.joined, make([]uint32, gap)...)
+				continue
+			}
+		}
+		if err := r.write("rows", at, r.joined); err != nil {
+			return err
+		}
+		r.joined = r.joined[:0]
+		if i+1 < len(r.mapped) {
+			at = r.mapped[i+1].at
+		}
+	}
+	return nil
 }
 
 func (r *Runner) write(name string, at int, words []uint32) error {

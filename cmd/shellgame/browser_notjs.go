@@ -169,7 +169,7 @@ func evalInBrowser(a *app, c *evalCmd, levels []int) (*eval.Result, error) {
 	defer s.close()
 	res, err := call[eval.Result](s, "eval", map[string]any{"model": s.url + "files/0", "task": c.Task, "levels": levels, "samples": c.Samples, "seed": c.Seed})
 	if err == nil {
-		res.Model = c.name()
+		res.Model = c.of().name()
 	}
 	return res, err
 }

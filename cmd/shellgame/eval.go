@@ -9,13 +9,18 @@ import (
 
 	json "github.com/goccy/go-json"
 
+	"shellgame/model"
 	"shellgame/task"
 	"shellgame/task/eval"
 )
 
 type evalCmd struct {
 	deviceFlag
-	modelFlag
+	Model     string `help:"Folder with config.json, the weights and, in it or above it, tokenizer.json." required:"" xor:"what" type:"path" placeholder:"DIR"`
+	Tokenizer string `help:"Another tokenizer.json." type:"path" placeholder:"FILE"`
+	Figure7   bool   `help:"Score the five models that the zoo has for the task, as the paper's Figure 7 does, and say how long it took." required:"" xor:"what" name:"figure7"`
+	Zoo       string `help:"Where they are." type:"path" default:"web/zoo" placeholder:"DIR"`
+
 	Task    string `help:"Which task: st, recall or sbr." enum:"st,recall,sbr" required:""`
 	Levels  string `help:"Sizes to score, with commas." default:"4,8,16,32,64,128" placeholder:"N,N"`
 	Samples int    `help:"Programs a level." default:"256"`
@@ -39,6 +44,8 @@ func (c *evalCmd) levels() ([]int, error) {
 	return list, nil
 }
 
+func (c *evalCmd) of() modelFlag { return modelFlag{c.Model, c.Tokenizer} }
+
 func (c *evalCmd) Run(a *app) error {
 	levels, err := c.levels()
 	if err != nil {
@@ -47,7 +54,10 @@ func (c *evalCmd) Run(a *app) error {
 	if c.Samples < 1 {
 		return usage("--samples: got %d, want 1 or more", c.Samples)
 	}
-	if err := c.programWords(); err != nil {
+	if c.Figure7 {
+		return c.figure7(a, levels)
+	}
+	if err := c.of().programWords(); err != nil {
 		return err
 	}
 	c.otherTask(a)
@@ -85,11 +95,15 @@ func (c *evalCmd) otherTask(a *app) {
 }
 
 func (c *evalCmd) here(a *app, levels []int) (*eval.Result, error) {
-	dev, m, err := begin(a, c.deviceFlag, c.modelFlag)
+	dev, m, err := begin(a, c.deviceFlag, c.of())
 	if err != nil {
 		return nil, err
 	}
 	defer dev.Close()
+	return c.score(a, m, levels)
+}
+
+func (c *evalCmd) score(a *app, m *model.Model, levels []int) (*eval.Result, error) {
 	bar := a.bar("answering", false)
 	defer bar.Exit()
 	return eval.Run(a.ctx, m, eval.Options{Task: task.Task(c.Task), Levels: levels, Samples: c.Samples, Seed: c.Seed, Progress: func(done, total int) {

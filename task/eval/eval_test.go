@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
+	"time"
 
 	json "github.com/goccy/go-json"
 
@@ -192,6 +193,42 @@ func TestProgressCountsAll(t *testing.T) {
 	}})
 	if err != nil || last != 20 || calls < 4 {
 		t.Errorf("got %v, %d done in %d calls, want 20 in several", err, last, calls)
+	}
+}
+
+// Twice the programs cost twice the time: as many tokens and about as many plays a program, and no
+// table that grows.
+func TestCostIsLinear(t *testing.T) {
+	m := open(t, webgpu.NewCPU(), "st-constructed")
+	cost := func(samples int) (tokens, plays int, least time.Duration) {
+		least = time.Hour
+		for range 3 {
+			tokens, plays = 0, 0
+			start := time.Now()
+			r, err := eval.New(m, eval.Options{Task: task.StateTracking, Levels: []int{8}, Samples: samples, Seed: 1, Tokens: 256})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for ; !r.Done(); plays++ {
+				n, err := r.Play(context.Background(), 256)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tokens += n
+			}
+			r.Release()
+			least = min(least, time.Since(start))
+		}
+		return tokens, plays, least
+	}
+	tokens, plays, least := cost(64)
+	tokens8, plays8, least8 := cost(8 * 64)
+	t.Logf("64 programs: %d tokens, %d plays, %v; 512: %d, %d, %v", tokens, plays, least, tokens8, plays8, least8)
+	if tokens8 != 8*tokens || plays8 > 8*plays {
+		t.Errorf("8 times the programs: %d tokens in %d plays, want %d in at most %d", tokens8, plays8, 8*tokens, 8*plays)
+	}
+	if ratio := least8.Seconds() / least.Seconds(); ratio > 16 { // 64 if it grew with the square
+		t.Errorf("8 times the programs took %.1f times as long", ratio)
 	}
 }
 
