@@ -25,9 +25,7 @@ func (t *Tokenizer) setAdded(tokens []file.AddedToken) error {
 		if err := t.set(a.Content, a.ID); err != nil {
 			return fmt.Errorf("added_tokens: %w", err)
 		}
-		if a.Special {
-			t.special[a.ID] = true
-		}
+		t.special[a.ID] = a.Special
 		if strings.TrimFunc(a.Content, unicode.IsSpace) == "" && (a.LStrip || a.RStrip) {
 			return fmt.Errorf("added_tokens: token %d: got white space with lstrip or rstrip, want neither: not supported", a.ID)
 		}

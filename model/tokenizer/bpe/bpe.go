@@ -25,9 +25,9 @@ type Tokenizer struct {
 	bytes   [256]int
 	nfc     bool
 	split   []*splitter
-	raw     added // found in the text as it is
-	tidied  added // found in the normalised text
-	special map[int]bool
+	raw     added        // found in the text as it is
+	tidied  added        // found in the normalised text
+	special map[int]bool // the added tokens, and whether each is special
 	prefix  []int
 }
 
@@ -122,7 +122,7 @@ func (t *Tokenizer) setModel(raw json.RawMessage) error {
 	for b, r := range letters {
 		id, ok := t.ids[string(r)]
 		if !ok {
-			return fmt.Errorf("model.vocab: byte 0x%02x: got no token %q, want one for each byte: not supported", b, r)
+			return fmt.Errorf("model.vocab: byte 0x%02x: got no token %q, want one for each byte: not supported", b, string(r))
 		}
 		t.bytes[b] = id
 	}
@@ -345,6 +345,9 @@ func (t *Tokenizer) Bytes(id int, _ bool) ([]byte, error) {
 	token := t.Token(id)
 	if token == "" {
 		return nil, fmt.Errorf("tokenizer: got token %d, want one of the vocabulary's (0 to %d)", id, len(t.tokens)-1)
+	}
+	if _, added := t.special[id]; added {
+		return []byte(token), nil
 	}
 	return unspell(token), nil
 }

@@ -27,8 +27,7 @@ func spell(s string) string {
 	return b.String()
 }
 
-// unspell returns the bytes of a token. One with other letters, such as a space in an added token,
-// stands for itself.
+// unspell returns the bytes of a token. One with other letters stands for itself.
 func unspell(token string) []byte {
 	out := make([]byte, 0, len(token))
 	for _, r := range token {
