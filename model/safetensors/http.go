@@ -7,17 +7,23 @@ import (
 	"io"
 	"io/fs"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 )
 
-// block is how much one request fetches at least: a file of the zoo needs one.
-const block = 4 << 20
+const (
+	headSize = 4 << 10 // the start of a file, which is read twice: to tell what it is, and its header
+	skipMost = 4 << 20 // a stream is read on over a gap of at most this, rather than asked for anew
+	openMost = 2       // streams of one HTTP at a time: browsers allow six connections to a server
+	resumes  = 5       // times that a file is asked for again after its connection ended early
+)
 
-// HTTP is the files below a URL, read by ranges. A server that does not honour
-// ranges is asked once for the whole file, which is then held in memory.
-// Natively it uses net/http, in a page fetch.
+// HTTP is the files below a URL. Each is read as one stream as far as it is read in order, so a file
+// needs one request and no second copy; going back or far ahead asks for the rest by a range.
+// A server that does not honour ranges starts over. A connection that ends early is taken up again
+// where the server honours ranges and gave something. Natively it uses net/http, in a page fetch.
 type HTTP struct {
 	Context context.Context // ends the requests; nil is never
 	Base    string          // URL of the folder
@@ -27,6 +33,7 @@ type HTTP struct {
 
 	mu          sync.Mutex
 	done, total int64
+	streams     []*httpFile // with an open body, the one used last at the end
 }
 
 // response is what of an HTTP response matters here.
@@ -44,11 +51,15 @@ func (h *HTTP) Open(name string) (io.ReaderAt, int64, io.Closer, error) {
 	if err != nil {
 		return nil, 0, nil, fmt.Errorf("http: URL %q: %w", h.Base, err)
 	}
-	f := &httpFile{h: h, url: at}
-	if err := f.open(); err != nil {
+	f := &httpFile{h: h, url: at, size: -1}
+	f.mu.Lock()
+	err = f.begin()
+	f.mu.Unlock()
+	if err != nil {
+		f.Close()
 		return nil, 0, nil, fmt.Errorf("http: GET %s: %w", at, err)
 	}
-	return f, f.size, io.NopCloser(nil), nil
+	return f, f.size, f, nil
 }
 
 func (h *HTTP) context() context.Context {
@@ -69,53 +80,144 @@ func (h *HTTP) add(done, total int64) {
 	}
 }
 
-// httpFile is one file of a server. It keeps the first and the last block read.
+// use counts f's stream among the open ones and closes the one that was used longest ago.
+func (h *HTTP) use(f *httpFile) {
+	h.mu.Lock()
+	h.streams = append(slices.DeleteFunc(h.streams, func(o *httpFile) bool { return o == f }), f)
+	var old *httpFile
+	if len(h.streams) > openMost {
+		old, h.streams = h.streams[0], h.streams[1:]
+	}
+	h.mu.Unlock()
+	if old != nil && old.mu.TryLock() { // one that is being read may go on
+		old.stop()
+		old.mu.Unlock()
+	}
+}
+
+func (h *HTTP) forget(f *httpFile) {
+	h.mu.Lock()
+	h.streams = slices.DeleteFunc(h.streams, func(o *httpFile) bool { return o == f })
+	h.mu.Unlock()
+}
+
+// httpFile is one file of a server, and the stream that reads it.
 type httpFile struct {
 	h    *HTTP
 	url  string
-	size int64
+	size int64 // -1 before it is known
 
-	mu    sync.Mutex
-	whole bool // head is the file
-	head  []byte
-	last  []byte
-	start int64 // of last
+	mu      sync.Mutex
+	ranges  bool   // the server honours them
+	all     []byte // the whole file, of a server that does not say how long it is
+	head    []byte // the first bytes
+	body    io.ReadCloser
+	pos     int64 // of body
+	resumed int
 }
 
-func (f *httpFile) open() error {
-	r, err := fetch(f.h.context(), f.url, fmt.Sprintf("bytes=0-%d", block-1))
+// begin asks for the file and reads its first bytes.
+func (f *httpFile) begin() error {
+	if err := f.ask(0); err != nil {
+		return err
+	}
+	f.h.add(0, max(f.size, 0))
+	if f.size < 0 { // compressed on the way, or sent in pieces
+		var err error
+		f.all, err = io.ReadAll(f.counted())
+		f.stop()
+		f.size = int64(len(f.all))
+		if err != nil {
+			return err
+		}
+		f.h.add(0, f.size)
+		return nil
+	}
+	f.head = make([]byte, min(f.size, headSize))
+	return f.fill(f.head)
+}
+
+// ask opens the stream at off, or at 0 where the server has no ranges.
+func (f *httpFile) ask(off int64) error {
+	f.stop()
+	f.pos = 0
+	if f.size < 0 || f.ranges {
+		r, err := fetch(f.h.context(), f.url, fmt.Sprintf("bytes=%d-", off))
+		if err != nil {
+			return err
+		}
+		if r.status == 416 && f.size < 0 && strings.HasSuffix(r.contentRange, "*/0") { // an empty file has no first byte
+			f.size = 0
+			return r.body.Close()
+		}
+		if r.status == 206 {
+			from, to, size, err := parseContentRange(r.contentRange)
+			if err == nil && from == off && to == size-1 && (f.size < 0 || f.size == size) {
+				f.size, f.ranges, f.pos = size, true, off
+				f.open(r.body)
+				return nil
+			}
+			r.body.Close()
+			if f.size >= 0 {
+				if err == nil {
+					err = fmt.Errorf("got bytes %d-%d of %d, want %d-%d of %d: the file changed while it was read", from, to, size, off, f.size-1, f.size)
+				}
+				return err
+			}
+			// Another origin may hide Content-Range: only the whole file is sure.
+		} else {
+			if f.size >= 0 {
+				r.body.Close()
+				return statusError(r.status, 206)
+			}
+			return f.whole(r)
+		}
+	}
+	r, err := fetch(f.h.context(), f.url, "")
 	if err != nil {
 		return err
 	}
-	defer func() { r.body.Close() }()
-	switch r.status {
-	case 206:
-		from, to, size, err := parseContentRange(r.contentRange)
-		if err == nil && from == 0 && to == min(size, block)-1 {
-			f.size, f.whole = size, size <= block
-			f.h.add(0, size)
-			f.head = make([]byte, to+1)
-			return f.fill(f.head, r.body)
-		}
-		// Another origin may hide Content-Range: only the whole file is sure.
-		r.body.Close()
-		if r, err = fetch(f.h.context(), f.url, ""); err != nil {
-			return err
-		}
-	case 416: // an empty file has no first byte
-		if strings.HasSuffix(r.contentRange, "*/0") {
-			f.whole = true
-			return nil
-		}
-	}
+	return f.whole(r)
+}
+
+// whole takes a response that holds the file from its start.
+func (f *httpFile) whole(r *response) error {
 	if err := statusError(r.status, 200); err != nil {
+		r.body.Close()
 		return err
 	}
-	f.whole = true
-	f.h.add(0, max(r.length, 0))
-	f.head, err = io.ReadAll(&counted{r.body, f.h})
-	f.size = int64(len(f.head))
-	return err
+	if f.size >= 0 && r.length >= 0 && r.length != f.size {
+		r.body.Close()
+		return fmt.Errorf("got %d bytes, want %d: the file changed while it was read", r.length, f.size)
+	}
+	if f.size < 0 {
+		f.size = r.length
+	}
+	f.open(r.body)
+	return nil
+}
+
+func (f *httpFile) open(body io.ReadCloser) {
+	f.body = body
+	f.h.use(f)
+}
+
+// stop ends the stream.
+func (f *httpFile) stop() {
+	if f.body != nil {
+		f.body.Close()
+		f.body = nil
+	}
+}
+
+// Close ends the stream, if one is open.
+func (f *httpFile) Close() error {
+	f.h.forget(f)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stop()
+	f.all, f.head = nil, nil
+	return nil
 }
 
 func statusError(got, want int) error {
@@ -128,15 +230,45 @@ func statusError(got, want int) error {
 	return fmt.Errorf("got status %d, want %d", got, want)
 }
 
-// fill reads exactly len(p) bytes of a body that must end there.
-func (f *httpFile) fill(p []byte, body io.Reader) error {
-	body = &counted{body, f.h}
-	n, err := io.ReadFull(body, p)
-	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
-		return fmt.Errorf("got %d bytes, want %d: %w", n, len(p), io.ErrUnexpectedEOF)
+// fill reads exactly len(p) bytes from the stream on, over connections that end early.
+func (f *httpFile) fill(p []byte) error {
+	for n := 0; n < len(p); {
+		from := f.pos
+		m, err := io.ReadFull(f.counted(), p[n:])
+		n += m
+		f.pos += int64(m)
+		if n == len(p) {
+			f.finish()
+			return nil
+		}
+		if ctxErr := f.h.context().Err(); ctxErr != nil {
+			return ctxErr
+		}
+		at := f.pos
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if !f.ranges || f.resumed == resumes || at == from && f.resumed > 0 {
+			return fmt.Errorf("the connection ended after %d of %d bytes (%d %%), want all: load it again: %w", at, f.size, 100*at/f.size, err)
+		}
+		f.resumed++
+		if again := f.ask(at); again != nil {
+			return fmt.Errorf("the connection ended after %d of %d bytes (%d %%): %w; asking for the rest: %w", at, f.size, 100*at/f.size, err, again)
+		}
 	}
-	return err
+	return nil
 }
+
+// finish takes the end of a stream that was read whole, so that the connection can serve again.
+func (f *httpFile) finish() {
+	if f.pos == f.size {
+		var end [1]byte
+		f.body.Read(end[:])
+		f.stop()
+	}
+}
+
+func (f *httpFile) counted() io.Reader { return &counted{f.body, f.h} }
 
 // counted tells h of every byte read.
 type counted struct {
@@ -160,12 +292,21 @@ func (f *httpFile) ReadAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := 0
-	for n < len(p) && off < f.size {
-		m, err := f.readSome(p[n:], off)
+	for _, held := range [][]byte{f.all, f.head} {
+		if off < int64(len(held)) {
+			m := copy(p[n:], held[off:])
+			n, off = n+m, off+int64(m)
+		}
+	}
+	if want := min(int64(len(p)-n), f.size-off); want > 0 && f.all == nil {
+		err := f.seek(off)
+		if err == nil {
+			err = f.fill(p[n:][:want])
+		}
 		if err != nil {
 			return n, fmt.Errorf("http: GET %s: %w", f.url, err)
 		}
-		n, off = n+m, off+int64(m)
+		n += int(want)
 	}
 	if n < len(p) {
 		return n, io.EOF
@@ -173,42 +314,23 @@ func (f *httpFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (f *httpFile) readSome(p []byte, off int64) (int, error) {
-	if off < int64(len(f.head)) {
-		return copy(p, f.head[off:]), nil
+// seek brings the stream to off.
+func (f *httpFile) seek(off int64) error {
+	if f.body == nil || off < f.pos || off-f.pos > skipMost && f.ranges {
+		if err := f.ask(off); err != nil {
+			return err
+		}
 	}
-	if off >= f.start && off < f.start+int64(len(f.last)) {
-		return copy(p, f.last[off-f.start:]), nil
+	if f.pos == off {
+		return nil
 	}
-	if n := min(int64(len(p)), f.size-off); n >= block {
-		return int(n), f.get(p[:n], off)
+	skip := make([]byte, min(off-f.pos, 64<<10))
+	for f.pos < off {
+		if err := f.fill(skip[:min(off-f.pos, int64(len(skip)))]); err != nil {
+			return err
+		}
 	}
-	buf := make([]byte, min(block, f.size-off))
-	if err := f.get(buf, off); err != nil {
-		return 0, err
-	}
-	f.last, f.start = buf, off
-	return copy(p, buf), nil
-}
-
-func (f *httpFile) get(p []byte, off int64) error {
-	end := off + int64(len(p)) - 1
-	r, err := fetch(f.h.context(), f.url, fmt.Sprintf("bytes=%d-%d", off, end))
-	if err != nil {
-		return err
-	}
-	defer r.body.Close()
-	if err := statusError(r.status, 206); err != nil {
-		return err
-	}
-	from, to, size, err := parseContentRange(r.contentRange)
-	if err != nil {
-		return err
-	}
-	if from != off || to != end || size != f.size {
-		return fmt.Errorf("got bytes %d-%d of %d, want %d-%d of %d: the file changed while it was read", from, to, size, off, end, f.size)
-	}
-	return f.fill(p, r.body)
+	return nil
 }
 
 // parseContentRange reads "bytes FROM-TO/SIZE".

@@ -50,6 +50,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.sent.Add(int64(n))
 }
 
+const block = 4 << 20
+
 func noise(n int) []byte {
 	b := make([]byte, n)
 	rand.NewChaCha8([32]byte{1}).Read(b)
@@ -66,9 +68,9 @@ func TestHTTP(t *testing.T) {
 	}{
 		{"empty", 0, &server{}, 1, 0},
 		{"small", 1000, &server{}, 1, 1000},
-		{"one block", block, &server{}, 1, block},
-		{"a byte more", block + 1, &server{}, 2, block + 1},
-		{"many", 3*block - 5, &server{}, 3, 3*block - 5},
+		{"one head", headSize, &server{}, 1, headSize},
+		{"a byte more", headSize + 1, &server{}, 1, headSize + 1},
+		{"many", 3*block - 5, &server{}, 1, 3*block - 5},
 		{"no ranges", 2*block + 9, &server{noRanges: true}, 1, 2*block + 9},
 		{"hidden Content-Range", 2*block + 9, &server{hideSize: true}, 2, 2*block + 9},
 	} {
@@ -115,7 +117,7 @@ func TestHTTPReadsOnlyWhatIsAsked(t *testing.T) {
 	s := &server{data: noise(8 * block)}
 	srv := httptest.NewServer(s)
 	defer srv.Close()
-	r, _, _, err := (&HTTP{Base: srv.URL}).Open("x")
+	r, _, closer, err := (&HTTP{Base: srv.URL}).Open("x")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,9 +125,10 @@ func TestHTTPReadsOnlyWhatIsAsked(t *testing.T) {
 	if _, err := r.ReadAt(p, 6*block); err != nil || !bytes.Equal(p, s.data[6*block:6*block+100]) {
 		t.Fatal("wrong bytes", err)
 	}
+	closer.Close()
 	srv.Close() // waits for the handlers, which count after they wrote
-	if n := s.sent.Load(); n != 2*block {
-		t.Errorf("sent %d bytes, want two blocks, %d", n, 2*block)
+	if n := s.sent.Load(); n > 4*block || s.requests.Load() != 2 {
+		t.Errorf("sent %d bytes for %d requests, want 2 and what fits on the way, at most %d", n, s.requests.Load(), 4*block)
 	}
 }
 
@@ -173,6 +176,97 @@ func TestHTTPErrors(t *testing.T) {
 	defer short.Close()
 	if _, _, _, err := (&HTTP{Base: short.URL}).Open("x"); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("short body: got %v", err)
+	}
+}
+
+// cutting serves one file and cuts each connection at a byte of it, the first cuts times.
+func cutting(data []byte, at int64, cuts int, ranges bool) *httptest.Server {
+	var asked atomic.Int64
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !ranges {
+			r.Header.Del("Range")
+		}
+		var from int64
+		fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		if asked.Add(1) > int64(cuts) {
+			http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(int64(len(data))-from))
+		if r.Header.Get("Range") != "" {
+			w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, len(data)-1, len(data)))
+			w.WriteHeader(206)
+		}
+		w.Write(data[from:max(from, at)])
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	}))
+}
+
+// A connection that ends early is taken up again where that can be; where not, the error says how
+// far it came, and nothing is taken for the whole.
+func TestHTTPCut(t *testing.T) {
+	data := noise(1 << 20)
+	at := int64(len(data)) * 6 / 10
+	for _, c := range []struct {
+		name   string
+		cuts   int
+		ranges bool
+		want   string
+	}{
+		{"once", 1, true, ""},
+		{"always at the same place", 1000, true, "the connection ended after 629145 of 1048576 bytes (59 %), want all: load it again: "},
+		{"no ranges", 1000, false, "the connection ended after 629145 of 1048576 bytes (59 %), want all: load it again: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			srv := cutting(data, at, c.cuts, c.ranges)
+			defer srv.Close()
+			r, size, closer, err := (&HTTP{Base: srv.URL}).Open("x")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closer.Close()
+			got, err := io.ReadAll(io.NewSectionReader(r, 0, size))
+			if c.want == "" {
+				if err != nil || !bytes.Equal(got, data) {
+					t.Fatalf("got %d bytes, %v, want %d", len(got), err, len(data))
+				}
+				return
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, io.ErrUnexpectedEOF) || len(got) > int(at) {
+				t.Errorf("got %d bytes and %v, want %q", len(got), err, c.want)
+			}
+		})
+	}
+}
+
+// More files than streams, read in turns: what is closed to make room is asked for again.
+func TestHTTPManyFiles(t *testing.T) {
+	for _, noRanges := range []bool{false, true} {
+		s := &server{data: noise(100_000), noRanges: noRanges}
+		srv := httptest.NewServer(s)
+		defer srv.Close()
+		h := &HTTP{Base: srv.URL}
+		var files []io.ReaderAt
+		for i := range 9 {
+			r, _, closer, err := h.Open(fmt.Sprint(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closer.Close()
+			files = append(files, r)
+		}
+		p := make([]byte, 40_000)
+		for _, off := range []int64{0, 50_000} {
+			for i, r := range files {
+				if _, err := r.ReadAt(p, off); err != nil || !bytes.Equal(p, s.data[off:][:len(p)]) {
+					t.Fatalf("file %d at %d: %v", i, off, err)
+				}
+			}
+		}
+		if n := len(h.streams); n > openMost {
+			t.Errorf("%d streams are open, want at most %d", n, openMost)
+		}
 	}
 }
 
