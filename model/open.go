@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"shellgame/model/config"
 	"shellgame/model/safetensors"
 	"shellgame/webgpu"
 )
@@ -14,31 +13,14 @@ import (
 // fileLimit bounds config.json and tokenizer.json: published ones stay below 20 MB.
 const fileLimit = 64 << 20
 
-// Open loads the model whose files are config.json and model.safetensors, or the shards that
-// model.safetensors.index.json names. Progress counts bytes of weights and may be nil.
+// Open looks at a checkpoint and loads it. Progress counts bytes of weights and may be nil.
 func Open(ctx context.Context, dev webgpu.Device, name string, files safetensors.Files, progress safetensors.Progress) (*Model, error) {
-	data, err := safetensors.ReadFile(files, "config.json", fileLimit)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("model %s: found no config.json, want it beside the weights: %w", name, err)
-	}
+	s, err := Look(name, files)
 	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", name, err)
+		return nil, err
 	}
-	cfg, err := config.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", name, err)
-	}
-	ck, err := safetensors.OpenCheckpoint(files)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", name, err)
-	}
-	defer ck.Close()
-	ck.Progress = progress
-	m, err := Load(ctx, dev, name, cfg, ck)
-	if err != nil {
-		return nil, fmt.Errorf("model %s: %w", name, err)
-	}
-	return m, nil
+	defer s.Close()
+	return s.Load(ctx, dev, LoadOptions{Progress: progress})
 }
 
 // ReadTokenizer returns tokenizer.json from the first of places that has one.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -66,6 +67,34 @@ func value(tensor string, element int, bits uint16) broken {
 		}
 		binary.LittleEndian.PutUint16(data[x.Offset+2*int64(element):], bits)
 		write(t, path, data)
+	}
+}
+
+// tensors reads model.safetensors.
+func tensors(t *testing.T, dir string) []safetensors.Entry {
+	data := read(t, filepath.Join(dir, "model.safetensors"))
+	f, err := safetensors.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []safetensors.Entry
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		list = append(list, safetensors.Entry{Name: name, DType: x.DType, Shape: x.Shape, Data: data[x.Offset:][:x.Bytes]})
+	}
+	return list
+}
+
+// without takes a tensor out of model.safetensors.
+func without(tensor string) broken {
+	return func(t *testing.T, dir string) {
+		var b bytes.Buffer
+		all := tensors(t, dir)
+		kept := slices.DeleteFunc(slices.Clone(all), func(e safetensors.Entry) bool { return e.Name == tensor })
+		if err := safetensors.Write(&b, kept, nil); err != nil || len(kept) != len(all)-1 {
+			t.Fatalf("%d of %d tensors left: %v", len(kept), len(all), err)
+		}
+		weights(b.Bytes())(t, dir)
 	}
 }
 
@@ -144,6 +173,17 @@ var badCheckpoints = []struct {
 		return weightMap(names, `,"model.layers.7.mlp.up_proj.weight":"model-00001-of-00002.safetensors"`)
 	}), `model mine: safetensors: tensor "model.layers.7.mlp.up_proj.weight": in no shard, but model.safetensors.index.json puts it in model-00001-of-00002.safetensors`},
 	{"index that forgets a tensor", shards(func(names []string) string { return weightMap(names[1:], "") }), `model mine: safetensors: tensor "lm_head.weight": found in model-00001-of-00002.safetensors, but model.safetensors.index.json does not name it`},
+	{"extra shard", func(t *testing.T, dir string) {
+		shards(func(names []string) string { return weightMap(names, "") })(t, dir)
+		write(t, filepath.Join(dir, "model-00002-of-00002.safetensors"), header(oneTensor+"}", 8))
+	}, `model mine: safetensors: model-00002-of-00002.safetensors: a shard that model.safetensors.index.json does not name, want it gone or the index that belongs to it`},
+	{"metadata alone", weights(header(`{"__metadata__":{"format":"pt"}}`, 0)), `model mine: weights: embed: missing, want model.embed_tokens.weight`},
+	{"tensor of no length", weights(header(`{"model.embed_tokens.weight":{"dtype":"F16","shape":[0,24],"data_offsets":[0,0]}}`, 0)), `model mine: weights: embed: shape [0 24], want [288 24] (config.json vocab_size=288 hidden_size=24)`},
+	{"untied without a head", without("lm_head.weight"), `model mine: weights: head: missing, want lm_head.weight (config.json tie_word_embeddings=false)`},
+	{"tied without an embedding", func(t *testing.T, dir string) {
+		setting(`"tie_word_embeddings": false`, `"tie_word_embeddings": true`)(t, dir)
+		without("model.embed_tokens.weight")(t, dir)
+	}, `model mine: weights: embed: missing, want model.embed_tokens.weight: the checkpoint has 20 tensors of other names, such as lm_head.weight`},
 	{"shard outside the folder", shards(func(names []string) string { return weightMap(names, `,"x":"../secret.safetensors"`) }), `model mine: safetensors: model.safetensors.index.json: weight_map: "x": got shard "../secret.safetensors", want the name of a .safetensors file in the same folder`},
 	{"vocabulary that contradicts config.json", setting(`"vocab_size": 288`, `"vocab_size": 300`), `model mine: weights: embed: shape [288 24], want [300 24] (config.json vocab_size=300 hidden_size=24)`},
 	{"width that contradicts config.json", setting(`"hidden_size": 24`, `"hidden_size": 32`), `model mine: weights: embed: shape [288 24], want [288 32] (config.json vocab_size=288 hidden_size=32)`},
@@ -173,7 +213,7 @@ var badCheckpoints = []struct {
 	{"size that is no number", setting(`"hidden_size": 24`, `"hidden_size": "wide"`), `model mine: config: hidden_size: got "wide", want an integer from 1 to 1048576`},
 	{"config.json that is no JSON", setting("{", "<"), `model mine: config: config.json: got "<\n \"architectures\": [\n \"OlmoHybridForCa", want a JSON object`},
 	{"NaN in a matrix", value("model.layers.0.mlp.up_proj.weight", 7, 0x7e00), `model mine: weights: layers.0.mlp.up: element 7 of model.layers.0.mlp.up_proj.weight: got NaN or infinity, want finite numbers: the checkpoint is damaged or its training diverged`},
-	{"infinity in a vector", value("model.norm.weight", 3, 0x7c00), `model mine: weights: norm: value at [3]: got NaN or infinity, want finite numbers: the checkpoint is damaged or its training diverged`},
+	{"infinity in a vector", value("model.norm.weight", 3, 0x7c00), `model mine: weights: norm: element 3 of model.norm.weight: got NaN or infinity, want finite numbers: the checkpoint is damaged or its training diverged`},
 }
 
 func TestBadCheckpoints(t *testing.T) {
@@ -203,13 +243,27 @@ func TestBadCheckpoints(t *testing.T) {
 
 // What is not broken must run, or the cases above would show nothing.
 func TestGoodCheckpoint(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "mine")
-	if err := construct.Write("st", dir); err != nil {
-		t.Fatal(err)
-	}
-	shards(func(names []string) string { return weightMap(names, "") })(t, dir)
-	code, out, err := command("run", "--device", "cpu", "--model", dir, "--max-new", "1", prompt)
-	if code != exitOK || out != "2\n" {
-		t.Errorf("exit %d, stdout %q, stderr %q", code, out, err)
+	for name, change := range map[string]broken{
+		"one file": func(*testing.T, string) {},
+		"a shard":  shards(func(names []string) string { return weightMap(names, "") }),
+		"misaligned header": func(t *testing.T, dir string) { // whose data begin at an odd byte
+			data := read(t, filepath.Join(dir, "model.safetensors"))
+			n := binary.LittleEndian.Uint64(data)
+			odd := binary.LittleEndian.AppendUint64(nil, n+5)
+			weights(slices.Concat(odd, data[8:8+n], []byte("     "), data[8+n:]))(t, dir)
+		},
+		"tied with a head": setting(`"tie_word_embeddings": false`, `"tie_word_embeddings": true`),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "mine")
+			if err := construct.Write("st", dir); err != nil {
+				t.Fatal(err)
+			}
+			change(t, dir)
+			code, out, err := command("run", "--device", "cpu", "--model", dir, "--max-new", "1", prompt)
+			if code != exitOK || out != "2\n" {
+				t.Errorf("exit %d, stdout %q, stderr %q", code, out, err)
+			}
+		})
 	}
 }

@@ -47,6 +47,21 @@ func (f Found) Bytes() int64 {
 	return n
 }
 
+// Piece is a run of bytes of a tensor.
+type Piece struct {
+	Tensor     safetensors.Tensor
+	Off, Bytes int64
+}
+
+// Pieces lists where the rows of a weight lie, in their order.
+func (f Found) Pieces() []Piece {
+	var list []Piece
+	for _, t := range f.Tensors {
+		list = append(list, Piece{t, 0, t.Bytes})
+	}
+	return list
+}
+
 // Weights lists what a model needs, in the order of the forward pass. All
 // matrices are [out, in].
 //

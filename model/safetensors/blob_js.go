@@ -5,12 +5,17 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
+	"slices"
 	"syscall/js"
 )
 
 // Blobs is files that a page holds as Blob or File objects, by base name, such
 // as those dropped on it.
 type Blobs map[string]js.Value
+
+// Names lists the files.
+func (b Blobs) Names() ([]string, error) { return slices.Collect(maps.Keys(b)), nil }
 
 // Open implements Files.
 func (b Blobs) Open(name string) (io.ReaderAt, int64, io.Closer, error) {

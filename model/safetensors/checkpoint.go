@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,8 +26,14 @@ type Files interface {
 	Open(name string) (r io.ReaderAt, size int64, c io.Closer, err error)
 }
 
+// lister is files whose names can be told.
+type lister interface{ Names() ([]string, error) }
+
 // Dir is the files of a directory on disk.
 type Dir string
+
+// Names lists them.
+func (d Dir) Names() ([]string, error) { return FS(os.DirFS(string(d))).(lister).Names() }
 
 // Open implements Files.
 func (d Dir) Open(name string) (io.ReaderAt, int64, io.Closer, error) {
@@ -42,6 +49,16 @@ type fsFiles struct{ fsys fs.FS }
 // FS is the files of a file system, such as an embedded one. A file that can't
 // be read at an offset is held in memory.
 func FS(fsys fs.FS) Files { return fsFiles{fsys} }
+
+// Names lists the files.
+func (f fsFiles) Names() ([]string, error) {
+	list, err := fs.ReadDir(f.fsys, ".")
+	names := make([]string, len(list))
+	for i, e := range list {
+		names[i] = e.Name()
+	}
+	return names, err
+}
 
 // Open implements Files.
 func (f fsFiles) Open(name string) (io.ReaderAt, int64, io.Closer, error) {
@@ -109,6 +126,9 @@ const (
 	maxIndex   = 64 << 20
 )
 
+// shardName is how the parts of a checkpoint are called.
+var shardName = regexp.MustCompile(`^model-\d+-of-\d+\.safetensors$`)
+
 // Checkpoint is the weights of one model, in one file or in shards. Read it from
 // one goroutine.
 type Checkpoint struct {
@@ -168,7 +188,21 @@ func (c *Checkpoint) openAll(files Files) error {
 		}
 		byShard[shard] = f
 	}
-	return c.checkIndex(shardOf, byShard)
+	if err := c.checkIndex(shardOf, byShard); err != nil {
+		return err
+	}
+	if l, ok := files.(lister); ok {
+		names, err := l.Names()
+		if err != nil {
+			return fmt.Errorf("safetensors: %w", err)
+		}
+		for _, name := range names {
+			if shardName.MatchString(name) && byShard[name] == nil {
+				return fmt.Errorf("safetensors: %s: a shard that %s does not name, want it gone or the index that belongs to it", name, indexName)
+			}
+		}
+	}
+	return nil
 }
 
 func (c *Checkpoint) openFile(files Files, name string) (*File, error) {
@@ -260,6 +294,9 @@ func (c *Checkpoint) Tensor(name string) (Tensor, bool) {
 	}
 	return f.Tensor(name)
 }
+
+// Shard is the number of the file that holds a tensor, in the order of the files' names, or -1.
+func (c *Checkpoint) Shard(name string) int { return slices.Index(c.shards, c.of[name]) }
 
 // Size is the number of bytes of all tensors.
 func (c *Checkpoint) Size() int64 { return c.size }

@@ -25,6 +25,9 @@ var decoders = map[DType]func(out []float32, raw []byte){
 	},
 }
 
+// Decode turns raw, of type F32, F16 or BF16, into as many float32 as it holds.
+func Decode(d DType, out []float32, raw []byte) { decoders[d](out, raw) }
+
 // BF16ToF32 widens the bits of a bfloat16, which are the upper half of a
 // float32. It is exact for every value.
 func BF16ToF32(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
