@@ -49,14 +49,18 @@ play: site-fast
 	CGO_ENABLED=0 $(GO) build -trimpath -tags site -o bin/shellgame ./cmd/shellgame
 	exec bin/shellgame serve $(SERVE)
 
-.PHONY: site site-fast build/shellgame.wasm
+.PHONY: site site-fast build/shellgame.wasm build/tokens.wasm
 site: SITE_FLAGS =
 site-fast: SITE_FLAGS = -fast
-site site-fast: build/shellgame.wasm
-	$(GO) run ./internal/sitebuild $(SITE_FLAGS) -out dist -cache build/compressed web build/shellgame.wasm "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js"
+site site-fast: build/shellgame.wasm build/tokens.wasm
+	$(GO) run ./internal/sitebuild $(SITE_FLAGS) -out dist -cache build/compressed web build/shellgame.wasm build/tokens.wasm "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js"
 
 build/shellgame.wasm:
 	$(JS) $(GO) build -trimpath -ldflags "-s -w" -o $@ ./wasm
+
+# Tokenizers of published checkpoints, fetched only with one.
+build/tokens.wasm:
+	$(JS) $(GO) build -trimpath -ldflags "-s -w" -o $@ ./wasm/tokens
 
 .PHONY: shellgame
 shellgame:
@@ -129,6 +133,7 @@ builds:
 	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 $(GO) build -o /dev/null ./cmd/shellgame
 	$(JS) $(GO) build -o /dev/null ./cmd/shellgame
 	$(JS) $(GO) build -o /dev/null ./wasm
+	$(JS) $(GO) build -o /dev/null ./wasm/tokens
 
 .PHONY: test
 test:
@@ -231,4 +236,4 @@ endif
 
 .PHONY: clean
 clean:
-	rm -rf bin dist build/shellgame.wasm build/compressed build/tree
+	rm -rf bin dist build/shellgame.wasm build/tokens.wasm build/compressed build/tree

@@ -134,6 +134,9 @@ func named(name string) bool {
 	return strings.HasPrefix(name, "zoo/")
 }
 
+// lazy reports whether few visits need a file, which is then not kept for when there is no network.
+func lazy(name string) bool { return name == "tokens.wasm" }
+
 // place writes every file under the name that it gets.
 func (b *builder) place() error {
 	slices.Sort(b.names)
@@ -168,9 +171,10 @@ func (b *builder) place() error {
 		if err != nil {
 			return err
 		}
-		if path.Ext(name) == ".html" {
+		if ext := path.Ext(name); ext == ".html" || ext == ".js" {
 			for _, w := range wasm {
-				data = bytes.ReplaceAll(data, []byte(`"`+w+`"`), []byte(`"../`+at[w]+`"`))
+				quoted := regexp.MustCompile(`"((?:\.\./)*)` + regexp.QuoteMeta(w) + `"`)
+				data = quoted.ReplaceAll(data, []byte(`"${1}../`+at[w]+`"`))
 			}
 		}
 		inside[name] = data
@@ -188,7 +192,12 @@ func (b *builder) place() error {
 			return err
 		}
 	}
-	files = append(files, slices.Sorted(maps.Values(at))...)
+	for _, name := range slices.Sorted(maps.Keys(at)) {
+		if !lazy(name) {
+			files = append(files, at[name])
+		}
+	}
+	slices.Sort(files)
 	for _, name := range b.names {
 		if !named(name) {
 			continue
@@ -269,7 +278,7 @@ func (b *builder) add(name string, data []byte) error {
 		}
 	}
 	b.plain, b.gz, b.br = b.plain+size[0], b.gz+size[1], b.br+size[2]
-	if path.Ext(name) == ".wasm" {
+	if path.Ext(name) == ".wasm" && !strings.HasPrefix(name, "tokens-") {
 		for i := range size {
 			b.wasm[i] += size[i]
 		}

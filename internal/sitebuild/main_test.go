@@ -45,33 +45,37 @@ func TestBuild(t *testing.T) {
 		for name, text := range map[string]string{
 			"index.html": `<link href="style.css"><script src="page.js"></script><a href="#page.js">`, "page.js": long, "style.css": "p{}", "README.md": "internal",
 			"stage.html": `<meta name="wasm" content="shellgame.wasm"><script src="page.js">`, "sw.js": "const build = null; // here\n", "embed.js": "1",
-			"web.go": "package web", "test/page.test.mjs": "x", "page.test.js": "x",
+			"js/worker.js": `new URL("../tokens.wasm", import.meta.url)`,
+			"web.go":       "package web", "test/page.test.mjs": "x", "page.test.js": "x",
 			".hidden": "x", "node_modules/x/y.js": "x", "zoo/a/README.md": "card", "zoo/a/model.safetensors": long, "package.json": "{}",
 		} {
 			put(t, filepath.Join(web, name), text)
 		}
 		wasm := filepath.Join(dir, "main.wasm")
 		put(t, wasm, long)
+		tokens := filepath.Join(dir, "tokens.wasm")
+		put(t, tokens, "few need it")
 		put(t, filepath.Join(out, "old.js.gz"), "of an earlier build")
 		put(t, filepath.Join(out, "build-000000000000", "old.js"), "of an earlier build")
 		b := builder{out: out, cache: cache, fast: fast}
-		if err := b.build([]string{web, wasm + "=shellgame.wasm"}); err != nil {
+		if err := b.build([]string{web, wasm + "=shellgame.wasm", tokens}); err != nil {
 			t.Fatal(err)
 		}
 		f := b.folder
-		w := "shellgame-" + sum(long) + ".wasm"
+		w, lazy := "shellgame-"+sum(long)+".wasm", "tokens-"+sum("few need it")+".wasm"
 		want := []string{
-			f, f + "/page.js", f + "/page.js.br", f + "/page.js.gz", f + "/stage.html", f + "/style.css",
-			"embed.js", "index.html", w, w + ".br", w + ".gz", "sw.js",
+			f, f + "/js", f + "/js/worker.js", f + "/page.js", f + "/page.js.br", f + "/page.js.gz", f + "/stage.html", f + "/style.css",
+			"embed.js", "index.html", w, w + ".br", w + ".gz", "sw.js", lazy,
 			"zoo", "zoo/a", "zoo/a/README.md", "zoo/a/model.safetensors",
 		}
 		if got := list(t, out); !slices.Equal(got, want) {
 			t.Errorf("fast %v: got %q, want %q", fast, got, want)
 		}
 		for name, want := range map[string]string{
-			"index.html":      `<link href="` + f + `/style.css"><script src="` + f + `/page.js"></script><a href="#page.js">`,
-			f + "/stage.html": `<meta name="wasm" content="../` + w + `"><script src="page.js">`,
-			"sw.js":           `const build = {"files":["./","` + f + `/page.js","` + f + `/stage.html","` + f + `/style.css","` + w + `"],"name":"` + f + `"}; // here` + "\n",
+			"index.html":        `<link href="` + f + `/style.css"><script src="` + f + `/page.js"></script><a href="#page.js">`,
+			f + "/stage.html":   `<meta name="wasm" content="../` + w + `"><script src="page.js">`,
+			f + "/js/worker.js": `new URL("../../` + lazy + `", import.meta.url)`,
+			"sw.js":             `const build = {"files":["./","` + f + `/js/worker.js","` + f + `/page.js","` + f + `/stage.html","` + f + `/style.css","` + w + `"],"name":"` + f + `"}; // here` + "\n",
 		} {
 			if got, _ := os.ReadFile(filepath.Join(out, name)); string(got) != want {
 				t.Errorf("%s: got %s, want %s", name, got, want)

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	json "github.com/goccy/go-json"
+	"encoding/json"
 	"golang.org/x/text/unicode/norm"
 
 	"shellgame/model/tokenizer"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	"encoding/json"
 	"github.com/dlclark/regexp2"
-	json "github.com/goccy/go-json"
 )
 
 // The patterns that cut text into words. Others are refused, since what the engine that they were

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 
-	json "github.com/goccy/go-json"
+	"encoding/json"
 )
 
 // File is the parts of a tokenizer.json.
@@ -34,11 +34,12 @@ type AddedToken struct {
 
 // Parse reads a tokenizer.json. The error is one line.
 func Parse(data []byte) (*File, error) {
-	if !json.Valid(data) || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+	var f File
+	err := json.Unmarshal(data, &f)
+	if errors.As(err, new(*json.SyntaxError)) || !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
 		return nil, fmt.Errorf("got %.40q, want the JSON object of a tokenizer.json", data)
 	}
-	var f File
-	if err := json.Unmarshal(data, &f); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return &f, nil

@@ -1,0 +1,82 @@
+// Tokens is the tokenizer of a checkpoint that is not of the zoo: byte-level
+// BPE, or words. It lives in a worker, whose wasm is fetched when the first one
+// is opened. Every method rejects with an error of one line.
+import { asset } from "./asset.js";
+
+export class Tokens {
+  #worker;
+  #waiting = new Map();
+  #next = 1;
+  #gone = "";
+
+  // open reads the bytes of a tokenizer.json (a Uint8Array, which is given away).
+  // progress(done, total) counts the bytes of the wasm; total is 0 while unknown.
+  static async open(data, progress = () => {}) {
+    const t = new Tokens(progress);
+    try {
+      t.n = (await t.#ask("open", [data], [data.buffer])).n; // one more than the largest token
+    } catch (e) {
+      t.close();
+      throw e;
+    }
+    return t;
+  }
+
+  constructor(progress) {
+    this.#worker = new Worker(asset("js/tokens-worker.js"), { type: "module" });
+    this.#worker.onmessage = ({ data: { id, progress: p, error, ...answer } }) => {
+      if (p) {
+        progress(p.done, p.total);
+        return;
+      }
+      const w = this.#waiting.get(id);
+      this.#waiting.delete(id);
+      if (error) w?.reject(new Error(error));
+      else w?.resolve(answer);
+    };
+    this.#worker.onerror = (e) => this.#drop(`the tokenizer's worker failed: ${e.message || "it did not load"}`);
+  }
+
+  #drop(why) {
+    this.#gone = why;
+    for (const w of this.#waiting.values()) w.reject(new Error(why));
+    this.#waiting.clear();
+  }
+
+  #ask(type, args, give = []) {
+    if (this.#gone) return Promise.reject(new Error(this.#gone));
+    const id = this.#next++;
+    return new Promise((resolve, reject) => {
+      this.#waiting.set(id, { resolve, reject });
+      this.#worker.postMessage({ id, type, args }, give);
+    });
+  }
+
+  // encode resolves with the tokens of a text, an Int32Array; those that go
+  // before every text are included.
+  async encode(text) { return (await this.#ask("encode", [text])).ids; }
+
+  // decode resolves with the text of tokens, special ones included.
+  async decode(ids) { return (await this.#ask("decode", [ids])).text; }
+
+  // pieces resolves with how tokenizer.json writes each token, Ġ for a space; ""
+  // is a token that it lacks.
+  async pieces(ids) { return (await this.#ask("pieces", [ids])).pieces; }
+
+  // stream resolves with a text that is decoded as its tokens come: next(ids)
+  // resolves with {text, unknown}, the characters that are whole now and how many
+  // tokens the tokenizer lacks; special tokens add nothing. end() resolves with
+  // what was held back.
+  async stream() {
+    const { stream } = await this.#ask("begin", []);
+    return {
+      next: (ids) => this.#ask("next", [stream, ids]),
+      end: async () => (await this.#ask("end", [stream])).text,
+    };
+  }
+
+  close() {
+    this.#worker.terminate();
+    this.#drop("the tokenizer is closed");
+  }
+}
