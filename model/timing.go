@@ -15,8 +15,9 @@ type OpTime struct {
 }
 
 // TimeOps reads inputs once as [Runner.Play] does, and then times each dispatch of that play by
-// itself: repeats times in one submission, less an empty submission, the median of plays.
-func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int) ([]OpTime, error) {
+// itself: repeats times in one submission, less an empty submission, the median of plays. Only
+// dispatches whose name wants takes are timed, with nil all.
+func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int, wants func(op string) bool) ([]OpTime, error) {
 	f := r.form(inputs, false, traceNone)
 	p, err := r.plan(inputs)
 	if err != nil {
@@ -34,6 +35,9 @@ func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int
 	}
 	var times []OpTime
 	for _, op := range r.record(f).rec.Ops {
+		if wants != nil && !wants(op.Name) {
+			continue
+		}
 		rec := &webgpu.Recording{Name: op.Name, Ops: slices.Repeat([]webgpu.Op{op}, repeats)}
 		t, err := webgpu.Time(ctx, r.dev, rec, step, plays)
 		if err != nil {

@@ -23,13 +23,18 @@ type cpuDevice struct {
 func NewCPU() Device { return &cpuDevice{} }
 
 type cpuBuffer struct {
+	d     *cpuDevice
 	label string
 	words []uint32
 }
 
 func (b *cpuBuffer) Label() string { return b.label }
 func (b *cpuBuffer) Size() int     { return 4 * len(b.words) }
-func (b *cpuBuffer) Release()      { b.words = nil }
+
+func (b *cpuBuffer) Release() {
+	b.d.counts.Bytes -= b.Size()
+	b.words = nil
+}
 
 func (b *cpuBuffer) bytes() []byte { return wordBytes(b.words) }
 
@@ -51,8 +56,10 @@ func (d *cpuDevice) NewBuffer(label string, size int) (Buffer, error) {
 	if size < 0 || size > 1<<31 {
 		return nil, fmt.Errorf("webgpu: buffer %s of %d bytes: %w", label, size, ErrOutOfMemory)
 	}
+	b := &cpuBuffer{d, label, make([]uint32, max((size+3)/4, 1))}
 	d.counts.Buffers++
-	return &cpuBuffer{label, make([]uint32, max((size+3)/4, 1))}, nil
+	d.counts.Bytes += b.Size()
+	return b, nil
 }
 
 func (d *cpuDevice) Write(b Buffer, offset int, data []byte) error {

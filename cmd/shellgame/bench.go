@@ -29,6 +29,8 @@ type benchCmd struct {
 	Repeats int    `help:"Dispatches in one submission." default:"20"`
 	Plays   int    `help:"Submissions, of which the median is taken." default:"9"`
 	Trace   bool   `help:"Also read back what a trace holds, as the page does."`
+	Growth  bool   `help:"How time and memory grow with a text's length, with texts at once and with a model's size, instead."`
+	Seconds int    `help:"About how long --growth may take: each series has three sizes at least, and up to 32768 tokens, 4096 where a CPU computes." default:"60"`
 	JSON    bool   `help:"Print one JSON object."`
 }
 
@@ -129,8 +131,11 @@ func (c *benchCmd) wants(op, kernel string) bool {
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func (c *benchCmd) Run(a *app) error {
-	if c.Tokens < 1 || c.Past < 0 || c.Repeats < 1 || c.Plays < 1 {
-		return usage("bench: want at least one token, repeat and play")
+	if c.Tokens < 1 || c.Past < 0 || c.Repeats < 1 || c.Plays < 1 || c.Seconds < 1 {
+		return usage("bench: want at least one token, repeat, play and second")
+	}
+	if c.Growth && (c.Model != "" || c.Shape != "" || c.Kernel != "" || c.Op != "") {
+		return usage("--growth: got it with --model, --shape, --kernel or --op, want it alone: it makes its own models")
 	}
 	if c.Model != "" && c.Shape != "" {
 		return usage("--shape: got it with --model, want one: it is the shape of a random model")
@@ -148,6 +153,9 @@ func (c *benchCmd) Run(a *app) error {
 	if !rep.Pass {
 		w := rep.Worst()
 		return fmt.Errorf("bench: %s: kernel %s (%s) is off by %.3g, want at most %.3g: %w", describe(dev), w.Name, w.Shape, w.Worst, w.Bound, check.ErrUntrusted)
+	}
+	if c.Growth {
+		return c.growth(a, dev)
 	}
 	if c.Kernel != "" {
 		return c.kernel(a, dev)
@@ -183,7 +191,7 @@ func (c *benchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ops, err := r.TimeOps(a.ctx, in(), c.Repeats, c.Plays)
+	ops, err := r.TimeOps(a.ctx, in(), c.Repeats, c.Plays, nil)
 	if err != nil {
 		return err
 	}
