@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"math"
 	"os"
@@ -13,8 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
 )

@@ -3,10 +3,9 @@
 package e2e
 
 import (
+	"encoding/json"
 	"slices"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
 )

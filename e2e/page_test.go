@@ -3,14 +3,13 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
 )

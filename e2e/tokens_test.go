@@ -3,12 +3,11 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
 )
@@ -86,7 +85,7 @@ func readFile(t testing.TB, name string) string {
 // quote writes a string of JavaScript.
 func quote(t testing.TB, s string) string {
 	t.Helper()
-	b, err := json.MarshalWithOption(s, json.DisableHTMLEscape())
+	b, err := json.Marshal(s)
 	if err != nil {
 		t.Fatal(err)
 	}

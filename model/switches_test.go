@@ -3,14 +3,13 @@ package model_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"io"
 	"io/fs"
 	"math"
 	"slices"
 	"strings"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model"
 	"shellgame/model/config"

@@ -2,12 +2,11 @@ package model
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
 	"strconv"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/config"
 )
@@ -258,10 +257,10 @@ func (o *Output) floats(name string) []float32 { return floatView(o.bytes(name))
 
 // Write writes the trace as one JSON object and a newline.
 func (t *Trace) Write(w io.Writer) error {
-	b, err := json.MarshalWithOption(t, json.DisableHTMLEscape())
-	if err != nil {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(t); err != nil {
 		return fmt.Errorf("model: writing a trace: %w", err)
 	}
-	_, err = w.Write(append(b, '\n'))
-	return err
+	return nil
 }

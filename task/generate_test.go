@@ -2,12 +2,12 @@ package task
 
 import (
 	"bytes"
+	"encoding/json"
 	"math"
 	"os/exec"
 	"strings"
 	"testing"
 
-	json "github.com/goccy/go-json"
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 )

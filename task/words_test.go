@@ -1,10 +1,10 @@
 package task
 
 import (
+	"encoding/json"
 	"os"
 	"testing"
 
-	json "github.com/goccy/go-json"
 	"github.com/google/go-cmp/cmp"
 )
 

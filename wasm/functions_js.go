@@ -3,12 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
 	"syscall/js"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model"
 	"shellgame/model/check"
@@ -21,7 +20,7 @@ import (
 )
 
 func marshal(v any) string {
-	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
+	b, err := json.Marshal(v)
 	if err != nil {
 		return `{"sg":1,"event":"fatal","error":"a message could not be written"}`
 	}
@@ -82,7 +81,7 @@ func call(f func(context.Context, webgpu.Device, arguments) (any, error), text s
 	if err != nil {
 		return "", err
 	}
-	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
+	b, err := json.Marshal(v)
 	return string(b), err
 }
 

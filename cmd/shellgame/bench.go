@@ -1,13 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/kernelbench"
 	"shellgame/internal/version"

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/chrome"
 	"shellgame/model/check"

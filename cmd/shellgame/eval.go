@@ -1,13 +1,12 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model"
 	"shellgame/task"

@@ -1,12 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/task"
 	"shellgame/task/eval"

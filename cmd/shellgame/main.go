@@ -7,6 +7,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,6 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/version"
 	"shellgame/webgpu"
@@ -118,12 +118,9 @@ func oneLine(err error) string { return strings.Join(strings.Fields(err.Error())
 
 // printJSON writes one JSON object to stdout.
 func (a *app) printJSON(v any) error {
-	b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
-	if err != nil {
-		return err
-	}
-	_, err = a.out.Write(append(b, '\n'))
-	return err
+	e := json.NewEncoder(a.out)
+	e.SetEscapeHTML(false)
+	return e.Encode(v)
 }
 
 func (a *app) note(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }

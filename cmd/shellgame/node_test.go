@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -12,8 +13,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/check"
 	"shellgame/model/verify"

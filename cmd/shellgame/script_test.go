@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +20,6 @@ import (
 	"testing"
 	"time"
 
-	json "github.com/goccy/go-json"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"shellgame/webgpu"

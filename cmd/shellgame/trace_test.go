@@ -4,14 +4,13 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/task"
 )

@@ -4,13 +4,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"strconv"
 	"strings"
 
-	json "github.com/goccy/go-json"
 	"github.com/hajimehoshi/ebiten/v2"
 
 	"shellgame/model/safetensors"

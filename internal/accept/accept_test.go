@@ -3,14 +3,13 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/construct"
 	"shellgame/task"

@@ -17,6 +17,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,8 +31,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/safetensors"
 	"shellgame/task"

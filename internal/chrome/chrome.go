@@ -8,6 +8,7 @@ package chrome
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +29,6 @@ import (
 	"github.com/chromedp/cdproto/page"
 	cdpruntime "github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	json "github.com/goccy/go-json"
 )
 
 // ErrNotFound is the error of [Start] where no Chromium is installed.

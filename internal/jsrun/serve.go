@@ -5,6 +5,7 @@ package main
 import (
 	"crypto/rand"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -18,8 +19,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	json "github.com/goccy/go-json"
 )
 
 //go:embed page.js

@@ -18,6 +18,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -32,7 +33,6 @@ import (
 	"strings"
 
 	"github.com/andybalholm/brotli"
-	json "github.com/goccy/go-json"
 )
 
 func main() {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,8 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/config"
 	"shellgame/model/safetensors"

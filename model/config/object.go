@@ -2,11 +2,10 @@ package config
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"math"
 	"strconv"
-
-	json "github.com/goccy/go-json"
 )
 
 // object is a JSON object read by key; the first failure stays in err, so that

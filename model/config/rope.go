@@ -1,13 +1,12 @@
 package config
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strings"
-
-	json "github.com/goccy/go-json"
 )
 
 // Rope rotates the first Dim of HeadDim dimensions of q and k. Dimension i is

@@ -12,6 +12,7 @@ package construct
 import (
 	"bytes"
 	"embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,8 +21,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/safetensors"
 )

@@ -1,11 +1,10 @@
 package construct
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/safetensors"
 )

@@ -2,6 +2,7 @@ package goldentest
 
 import (
 	"bytes"
+	"encoding/json"
 	"io/fs"
 	"math"
 	"os"
@@ -9,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/config"
 	"shellgame/model/safetensors"

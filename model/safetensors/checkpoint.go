@@ -1,6 +1,7 @@
 package safetensors
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,8 +13,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	json "github.com/goccy/go-json"
 )
 
 // Progress is told how many of total bytes are done. It is called from the

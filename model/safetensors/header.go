@@ -3,6 +3,7 @@ package safetensors
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,8 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	json "github.com/goccy/go-json"
 )
 
 const metadataKey = "__metadata__"

@@ -3,13 +3,13 @@ package safetensors
 import (
 	"cmp"
 	"encoding/binary"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
 	"math"
 	"slices"
 
-	json "github.com/goccy/go-json"
 	"github.com/x448/float16"
 )
 
@@ -64,7 +64,7 @@ func Write(w io.Writer, entries []Entry, meta map[string]string) error {
 		if err != nil {
 			return err
 		}
-		b, err := json.MarshalWithOption(v, json.DisableHTMLEscape())
+		b, err := json.Marshal(v)
 		if err != nil {
 			return err
 		}

@@ -2,14 +2,13 @@ package tokenizer
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"encoding/json"
 
 	"shellgame/model/tokenizer/internal/file"
 )

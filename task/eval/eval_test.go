@@ -2,6 +2,7 @@ package eval_test
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,8 +10,6 @@ import (
 	"strconv"
 	"testing"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model"
 	"shellgame/model/safetensors"

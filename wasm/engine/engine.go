@@ -5,12 +5,11 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/internal/version"
 	"shellgame/model"
@@ -282,7 +281,7 @@ func seal(q request, r Reply, err error) []byte {
 			r.Error, r.Line, r.Col = bad.Msg, bad.Line, bad.Col
 		}
 	}
-	b, err := json.MarshalWithOption(&r, json.DisableHTMLEscape())
+	b, err := json.Marshal(&r)
 	if err != nil {
 		b, _ = json.Marshal(&Reply{SG: 1, Re: q.ID, Error: oneLine(err)})
 	}

@@ -4,12 +4,12 @@
 package bpe
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
-	"encoding/json"
 	"golang.org/x/text/unicode/norm"
 
 	"shellgame/model/tokenizer"

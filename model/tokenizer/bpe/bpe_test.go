@@ -1,6 +1,7 @@
 package bpe
 
 import (
+	"encoding/json"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -8,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	json "github.com/goccy/go-json"
 	"golang.org/x/text/unicode/norm"
 
 	"shellgame/model/tokenizer"

@@ -1,11 +1,11 @@
 package bpe
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
-	"encoding/json"
 	"github.com/dlclark/regexp2"
 )
 

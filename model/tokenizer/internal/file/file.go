@@ -3,10 +3,9 @@ package file
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-
-	"encoding/json"
 )
 
 // File is the parts of a tokenizer.json.
