@@ -20,7 +20,7 @@ const oneOf = (...names) => (v) => (names.includes(v) ? v : want(names.filter(Bo
 const bool = (v) => (typeof v === "boolean" ? v : want("true or false"));
 const text = (v) => (typeof v === "string" && v.length <= limits.text && !/[\0-\x08\x0b\x0c\x0e-\x1f]/.test(v) ? v : want(`text of at most ${limits.text} characters`));
 const textOrNull = (v) => (v === null ? v : text(v));
-const list = (most, item) => (v) => (Array.isArray(v) && v.length <= most ? v.map(item) : want(`a list of at most ${most}`));
+const list = (most, item) => (v) => (Array.isArray(v) && v.length <= most ? Array.from(v, (x) => item(x)) : want(`a list of at most ${most}`));
 
 // model is a name of the zoo, or the address of a folder (anything with a slash).
 function model(v) {
@@ -99,17 +99,41 @@ export const fields = {
   projector: { check: bool },
 };
 
-const brief = (v) => {
-  const s = typeof v === "string" ? v : JSON.stringify(v) ?? String(v);
+// plain is text without what would break or turn a line.
+const plain = (text) => text.replace(/[\s\p{C}]+/gu, " ").trim();
+
+// shown is a value as JSON, of a large one a part: a message may hold anything.
+function shown(v, depth = 3) {
+  if (typeof v === "string") return JSON.stringify(v.slice(0, 60));
+  if (v === null || typeof v !== "object") return typeof v === "function" ? "a function" : String(v);
+  if (depth === 0) return "\u2026";
+  if (ArrayBuffer.isView(v)) return "bytes";
+  const list = Array.isArray(v);
+  const parts = [];
+  const keys = list ? v : Object.keys(v);
+  for (let i = 0; i < keys.length && i < 8; i++) parts.push(list ? shown(v[i], depth - 1) : `${shown(keys[i])}:${shown(v[keys[i]], depth - 1)}`);
+  if (keys.length > 8) parts.push("\u2026");
+  return list ? `[${parts}]` : `{${parts}}`;
+}
+
+// brief is what a line says of a value.
+export const brief = (v) => {
+  const s = plain(typeof v === "string" ? v.slice(0, 60) : shown(v));
   return s.length > 40 ? s.slice(0, 39) + "\u2026" : s;
 };
+
+const named = 12; // of what makes no sense; of the rest the number is told
 
 // checkChoices keeps of {key: value} what makes sense; dropped says what did
 // not, a phrase each. task is the one that n is for where raw names none.
 export function checkChoices(raw, task = defaults.task) {
   const values = {};
   const dropped = [];
-  const drop = (name, v, wanted) => dropped.push(`${brief(name)}=${brief(v)} (want ${wanted})`);
+  let more = 0;
+  const drop = (name, v, wanted) => {
+    if (dropped.length < named) dropped.push(`${brief(name)}=${brief(v)} (want ${wanted})`);
+    else more++;
+  };
   for (const [k, v] of Object.entries(raw)) {
     if (!Object.hasOwn(fields, k)) {
       drop(k, v, "a choice that this page knows");
@@ -126,6 +150,7 @@ export function checkChoices(raw, task = defaults.task) {
     drop("n", values.n, `at most ${most} for this task`);
     delete values.n;
   }
+  if (more) dropped.push(`and ${more} more`);
   return { values, dropped };
 }
 
@@ -139,7 +164,7 @@ export function readQuery(search) {
     const v = q.get(k);
     if (!f.query || v === null) continue;
     if (k === "n" || k === "seed") raw[k] = /^\d{1,16}$/.test(v) ? Number(v) : v;
-    else if (k === "embed") raw[k] = { 1: true, true: true, 0: false, false: false }[v] ?? v;
+    else if (k === "embed") raw[k] = v === "1" || v === "true" || v !== "0" && v !== "false" && v;
     else raw[k] = v;
   }
   const checked = checkChoices(raw);
@@ -175,7 +200,7 @@ export async function readFragment(hash) {
   try {
     raw = JSON.parse(z === null ? j : await inflate(z));
   } catch (e) {
-    return none(`it cannot be read: ${e.message}`);
+    return none(`it cannot be read: ${plain(e.message).slice(0, 120)}`);
   }
   if (raw === null || typeof raw !== "object" || Array.isArray(raw)) return none("got no object");
   return checkChoices(raw);

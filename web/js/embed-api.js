@@ -1,7 +1,7 @@
 // What a page around this one may ask and hears: docs/embedding.md. Anybody may
 // embed the playground, so anybody may ask; there is nothing here to protect but
 // the page itself, which does no more than its own controls.
-import { checkChoices } from "./address.js";
+import { brief, checkChoices } from "./address.js";
 
 // loadable are the choices that a message may set.
 const loadable = ["task", "model", "n", "seed", "program", "t", "panel", "layer", "head", "switches", "patches", "other", "otherSwitches", "show", "lesson", "page", "theme"];
@@ -17,7 +17,7 @@ export function readMessage(m) {
     case "load": {
       if (m.choices === null || typeof m.choices !== "object" || Array.isArray(m.choices)) return bad("load: want choices, an object");
       const other = Object.keys(m.choices).find((k) => !loadable.includes(k));
-      if (other !== undefined) return bad(`load: got ${other.slice(0, 40)}, want of ${loadable.join(", ")}`);
+      if (other !== undefined) return bad(`load: got ${brief(other)}, want of ${loadable.join(", ")}`);
       const { values, dropped } = checkChoices(m.choices, m.choices.task);
       return dropped.length ? bad(`load: ${dropped[0]}`) : { id, type, choices: values };
     }
@@ -31,7 +31,7 @@ export function readMessage(m) {
     case "state":
       return { id, type };
     default:
-      return bad(`type: got ${String(type).slice(0, 40)}, want load, step, state or visible`);
+      return bad(`type: got ${brief(type)}, want load, step, state or visible`);
   }
 }
 

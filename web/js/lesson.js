@@ -3,6 +3,8 @@
 import { checkChoices } from "./address.js";
 
 export const longest = 1 << 18; // characters of a file
+const longestPage = 1 << 16;
+const mostPages = 100;
 
 // places are what a page may point at, and where on the page that is.
 export const places = {
@@ -49,6 +51,8 @@ export function parseLesson(source) {
     const line = at + 1;
     const own = front();
     const text = until("---page---").lines.join("\n").trim();
+    if (text.length > longestPage) fail(line, `this page has ${text.length} characters, want at most ${longestPage}`);
+    if (pages.length === mostPages) fail(line, `want at most ${mostPages} pages`);
     pages.push(page(head, own, text, line));
     if (at > lines.length) break;
   }
@@ -140,7 +144,7 @@ export function readSettings(lines, first) {
     while (i < lines.length && (/^\s+\S/.test(lines[i]) || !lines[i].trim())) i++;
     const block = lines.slice(from, i);
     while (block.length && !block.at(-1).trim()) block.pop();
-    const depth = Math.min(...block.filter((l) => l.trim()).map((l) => /^ */.exec(l)[0].length));
+    const depth = block.reduce((least, l) => (l.trim() ? Math.min(least, /^ */.exec(l)[0].length) : least), Infinity);
     if (block.some((l) => /^ *\t/.test(l))) fail(first + from, "indent with spaces, not with tabs");
     return { block: block.map((l) => l.slice(depth)), line: first + from };
   };
@@ -148,9 +152,10 @@ export function readSettings(lines, first) {
     const line = first + i;
     const text = lines[i++];
     if (!text.trim() || text.trim().startsWith("#")) continue;
-    const m = /^([A-Za-z]+):(?:\s+(.*?))?\s*$/.exec(text);
+    const m = /^([A-Za-z]+):(\s[^]*)?$/.exec(text.trimEnd());
     if (!m) fail(line, `got ${JSON.stringify(text.trim().slice(0, 40))}, want key: value`);
-    const [, key, inline = ""] = m;
+    const key = m[1];
+    const inline = m[2]?.trim() ?? "";
     if (Object.hasOwn(out, key)) fail(line, `${key} is there twice`);
     if (inline === "|") {
       out[key] = { value: indented().block.join("\n"), line };

@@ -57,6 +57,6 @@ export class Link {
       w.resolve(m);
       return;
     }
-    w.reject(Object.assign(new Error(m.error || `${w.type} failed without a reason`), { line: m.line, col: m.col }));
+    w.reject(Object.assign(new Error(typeof m.error === "string" && m.error || `${w.type} failed without a reason`), { line: m.line, col: m.col }));
   };
 }

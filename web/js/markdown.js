@@ -4,9 +4,12 @@
 // somebody else wrote becomes part of the page.
 import { el } from "./dom.js";
 
+// How deep quotes, and marks in a line, may stand in one another; the rest stays text.
+const deepest = 8;
+
 // parse returns blocks, each [name, attributes, ...children], where children are
-// strings or elements of the same form.
-export function parse(text) {
+// strings or elements of the same form. It takes time in proportion to the text.
+export function parse(text, depth = 0) {
   const lines = text.replace(/\r\n?/g, "\n").split("\n");
   const out = [];
   let i = 0;
@@ -25,14 +28,16 @@ export function parse(text) {
       const body = take((l) => !l.startsWith(m[1]));
       i++;
       out.push(["pre", { tabindex: "0" }, ["code", {}, body.join("\n")]]);
-    } else if ((m = /^(#{1,6}) +(.*?)[ #]*$/.exec(line))) {
+    } else if ((m = /^(#{1,6}) +([^]*)$/.exec(line))) {
       i++;
-      out.push([`h${m[1].length}`, {}, ...inline(m[2])]);
-    } else if (/^> ?/.test(line)) {
-      out.push(["blockquote", {}, ...parse(take((l) => /^>/.test(l), (l) => l.replace(/^> ?/, "")).join("\n"))]);
+      let end = m[2].length;
+      while (end > 0 && " #".includes(m[2][end - 1])) end--;
+      out.push([`h${m[1].length}`, {}, ...inline(m[2].slice(0, end))]);
+    } else if (/^> ?/.test(line) && depth < deepest) {
+      out.push(["blockquote", {}, ...parse(take((l) => /^>/.test(l), (l) => l.replace(/^> ?/, "")).join("\n"), depth + 1)]);
     } else if (item(line)) {
       out.push(listAt(take((l, k) => k === 0 || item(l) || /^ {2,}\S/.test(l))));
-    } else if (line.includes("|") && /^[ |:-]*-[ |:-]*$/.test(lines[i + 1] ?? "") && lines[i + 1].includes("|")) {
+    } else if (line.includes("|") && rule(lines[i + 1] ?? "")) {
       out.push(table(take((l) => l.includes("|"))));
     } else {
       out.push(["p", {}, ...inline(take((l, k) => l.trim() && (k === 0 || !/^(#{1,6} |>|```)/.test(l) && !item(l))).map((l) => l.trim()).join(" "))]);
@@ -41,7 +46,10 @@ export function parse(text) {
   return out;
 }
 
-const item = (line) => /^(?:[-*+]|(\d{1,9})[.)]) +(.*)$/.exec(line);
+// rule is the line below a table's head.
+const rule = (line) => /^[ |:-]+$/.test(line) && line.includes("-") && line.includes("|");
+
+const item = (line) => /^(?:[-*+]|(\d{1,9})[.)]) +(\S[^]*|$)/.exec(line);
 
 // listAt is one list; a line that is indented belongs to the item before it.
 function listAt(lines) {
@@ -63,31 +71,70 @@ function table(lines) {
   return ["table", {}, ["thead", {}, row("th", lines[0])], ["tbody", {}, ...lines.slice(2).map((l) => row("td", l))]];
 }
 
+// marks are what may stand around words in a line, by their first character.
+const marks = {
+  "\\": { find: /\\([\\`*_[\]()#|>-])/y, node: (m) => m[1] },
+  "`": { find: /(`+)(?!`)([^]*?[^`])\1(?!`)/y, node: (m) => ["code", {}, m[2].replace(/^ (?=`)|(?<=`) $/g, "")] },
+  "**": { find: /\*\*(?=\S)([^]*?\S)\*\*/y, node: (m, depth) => ["strong", {}, ...inline(m[1], depth)] },
+  "*": { find: /\*(?=[^\s*])([^]*?[^\s*])\*(?!\*)/y, node: (m, depth) => ["em", {}, ...inline(m[1], depth)] },
+  _: { find: /_(?=[^\s_])([^]*?[^\s_])_(?![A-Za-z0-9])/y, node: (m, depth) => ["em", {}, ...inline(m[1], depth)] },
+  "[": { find: /\[([^\]]+)\]\(([^()\s]+)\)/y, node: (m, depth) => (safe(m[2]) ? ["a", link(m[2]), ...inline(m[1], depth)] : null) },
+  h: { find: /https?:\/\/[^\s<>()"'`]*[^\s<>()"'`.,;:!?]/y, node: (m) => ["a", link(m[0]), m[0]] },
+};
+
 // inline returns the strings and elements of a line.
-export function inline(text) {
+export function inline(text, depth = 0) {
   const out = [];
-  let plain = "";
-  const put = (node) => {
-    if (plain) out.push(plain);
-    plain = "";
-    if (node) out.push(node);
+  let from = 0; // of what is not yet in out
+  let i = 0;
+  const missing = new Map(); // by mark: up to where it has no end
+  const add = (node) => {
+    if (typeof node === "string" && typeof out.at(-1) === "string") out[out.length - 1] += node;
+    else if (node !== "") out.push(node);
   };
-  for (let i = 0; i < text.length;) {
-    const rest = text.slice(i);
-    let m;
-    if ((m = /^\\([\\`*_[\]()#|>-])/.exec(rest))) plain += m[1];
-    else if ((m = /^(`+)(.*?[^`])\1(?!`)/.exec(rest))) put(["code", {}, m[2].replace(/^ (?=`)|(?<=`) $/g, "")]);
-    else if ((m = /^\*\*(?=\S)(.*?\S)\*\*/.exec(rest))) put(["strong", {}, ...inline(m[1])]);
-    else if ((m = /^\*(?=[^\s*])(.*?[^\s*])\*(?!\*)/.exec(rest) ?? /^_(?=[^\s_])(.*?[^\s_])_(?![A-Za-z0-9])/.exec(/[A-Za-z0-9]$/.test(plain) ? "" : rest))) put(["em", {}, ...inline(m[1])]);
-    else if ((m = /^(?<!!)\[([^\]]+)\]\(([^()\s]+)\)/.exec(rest)) && !plain.endsWith("!") && safe(m[2])) put(["a", link(m[2]), ...inline(m[1])]);
-    else if ((m = /^https?:\/\/[^\s<>()"'`]*[^\s<>()"'`.,;:!?]/.exec(rest))) put(["a", link(m[0]), m[0]]);
-    else {
-      m = [text[i]];
-      plain += text[i];
+  // at takes the mark of that name that begins here; end is up to where there is none if not.
+  const at = (name, end, key = name) => {
+    if (i < (missing.get(key) ?? 0)) return false;
+    const { find, node } = marks[name];
+    find.lastIndex = i;
+    const m = find.exec(text);
+    const made = m && node(m, depth + 1);
+    if (!made) {
+      missing.set(key, end);
+      return false;
     }
-    i += m[0].length;
+    add(text.slice(from, i));
+    add(made);
+    from = i += m[0].length;
+    return true;
+  };
+  const is = (class_, k) => k >= 0 && k < text.length && class_.test(text[k]);
+  const all = text.length;
+  while (i < all) {
+    const c = text[i];
+    let length = 1;
+    let done = false;
+    if (depth >= deepest) {
+      i = all;
+      break;
+    } else if (c === "\\" || c === "h") {
+      done = at(c, 0);
+    } else if (c === "`") {
+      while (text[i + length] === "`") length++;
+      done = at(c, all, "`".repeat(length));
+    } else if (c === "[" && text[i - 1] !== "!") {
+      done = at(c, text.indexOf("]", i) + 1 || all);
+    } else if (c === "*" && text[i + 1] === "*") {
+      length = 2;
+      done = is(/\S/, i + 2) && at("**", all);
+    } else if (c === "*") {
+      done = is(/[^\s*]/, i + 1) && at(c, all);
+    } else if (c === "_" && !is(/[A-Za-z0-9]/, i - 1)) {
+      done = is(/[^\s_]/, i + 1) && at(c, all);
+    }
+    if (!done) i += length;
   }
-  put(null);
+  add(text.slice(from));
   return out;
 }
 
