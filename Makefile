@@ -3,6 +3,7 @@
 # make accept    everything, once an issue is done
 # make site      the static site in dist/
 # make fuzz      every fuzz test for FUZZTIME (30s)
+# make soak      a million steps: memory, drift, a hundred models loaded and left in a browser
 # make bench     benchmarks of PKG and, with OP=name, of that kernel after its tests
 # make fmt       formats the Go files
 
@@ -18,7 +19,7 @@ STATICCHECK := .tools/staticcheck-v0.8.2
 
 # The steps of the gate, in order. A step is a target of this file.
 CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
-ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo test-page fuzz
+ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo test-page fuzz soak-short
 
 # Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
 LAVAPIPE := $(firstword $(wildcard /usr/share/vulkan/icd.d/lvp_icd.$(shell uname -m).json /usr/share/vulkan/icd.d/lvp_icd*.json))
@@ -210,17 +211,41 @@ verify-zoo: site-fast
 eval-zoo: site-fast
 	for device in $(VERIFY_DEVICES); do $(GO) run ./internal/accept -device $$device; done
 
+# Programs that do not end, and what must not grow meanwhile: SOAK times 100,000 steps on the CPU,
+# 10,000 on Vulkan, 5,120 of a hybrid that begins anew every 1,024 on each; then SOAK times 10 models
+# loaded and left in Chromium.
+SOAK ?= 10
+soak_run = CGO_ENABLED=0 $(GO) run ./internal/soak
+
+.PHONY: soak soak-short
+soak: site-fast
+	$(soak_run) -steps $$((100000 * $(SOAK)))
+	$(soak_run) -device vulkan -steps $$((10000 * $(SOAK)))
+	for device in cpu vulkan; do $(soak_run) -device $$device -model web/zoo/sbr-hybrid-neg -steps $$((5120 * $(SOAK))) -checks 5; done
+	SOAK=$(SOAK) REQUIRE_DEVICES=browser CGO_ENABLED=0 $(GO) test ./e2e -count=1 -timeout 60m -v -run '^TestLoadCycles$$'
+
+soak-short:
+	$(MAKE) soak SOAK=1
+
+# What somebody else may send: Go's own fuzz tests, then those of the page's JavaScript. FUZZTIME is
+# for each of them.
 FUZZTIME ?= 30s
+FASTCHECK := $(CURDIR)/build/node/node_modules/fast-check
+export FASTCHECK
+
+$(FASTCHECK):
+	npm install --no-audit --no-fund --prefix build/node fast-check@4.11.0
 
 .PHONY: fuzz
-fuzz:
-	n=0; for pkg in $$(CGO_ENABLED=0 $(with_tests) ./shaders/... ./webgpu/... ./model/... ./task/... ./cmd/...); do \
+fuzz: | $(FASTCHECK)
+	n=0; for pkg in $$(CGO_ENABLED=0 $(with_tests) ./shaders/... ./webgpu/... ./model/... ./task/... ./wasm/... ./cmd/...); do \
 	  for f in $$(CGO_ENABLED=0 $(GO) test -list '^Fuzz' $$pkg | grep '^Fuzz' || true); do \
 	    echo "=== fuzz: $$pkg $$f"; n=$$((n + 1)); \
 	    CGO_ENABLED=0 $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x $$pkg; \
 	  done; \
 	done; \
 	if ((n == 0)); then echo "fuzz: found no fuzz test"; exit 1; fi
+	node scripts/fuzz-web.mjs --time $(FUZZTIME:s=)
 
 PKG ?= ./shaders/... ./webgpu/... ./model/... ./task/...
 

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"io"
@@ -19,6 +20,13 @@ import (
 
 // served is a small site and a folder of checkpoints, with links that lead out of both.
 func served(t *testing.T) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(handler(t))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+func handler(t testing.TB) http.Handler {
 	t.Helper()
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -63,9 +71,7 @@ func served(t *testing.T) *httptest.Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	srv := httptest.NewServer(h)
-	t.Cleanup(srv.Close)
-	return srv
+	return h
 }
 
 // get asks for a path as it stands, without the tidying of an HTTP client, and without following.
@@ -184,6 +190,41 @@ func TestServeStaysInside(t *testing.T) {
 			t.Errorf("%s: got %d %q, want 404", path, resp.StatusCode, body)
 		}
 	}
+}
+
+// FuzzServe: whatever is asked for, what is outside the two folders does not come, nobody is sent to
+// another host, and nothing fails.
+func FuzzServe(f *testing.F) {
+	h := handler(f)
+	for _, target := range []string{
+		"/", "/out.txt", "/away/secret.txt", "/models/away/secret.txt", "/models/one/out.txt", "/%2e%2e/secret.txt", "/..%2fsecret.txt", "/..%5csecret.txt", "/models/..%2f..%2fsecret.txt",
+		"//there.example/%2e%2e/index.html", "/index.html", "/models/one", "/models/index.json", "/zoo", "/%00", "/C:/secret.txt", "/models/%5c%5chost%5cshare", "/app.js?x=../secret.txt", "*", "http://there.example/secret.txt",
+		"/build-0123456789ab/../../secret.txt", "/models/one/model.safetensors",
+	} {
+		f.Add(target, "bytes=2-5")
+	}
+	f.Add("/zoo/m/model.safetensors", "bytes=0-18446744073709551615,-1,5-")
+	f.Fuzz(func(t *testing.T, target, span string) {
+		r, err := http.ReadRequest(bufio.NewReader(strings.NewReader("GET " + target + " HTTP/1.1\r\nHost: here.example\r\nRange: " + span + "\r\n\r\n")))
+		if err != nil {
+			return
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if strings.Contains(w.Body.String(), "secret") && w.Code < 300 || w.Code >= 500 {
+			t.Fatalf("%q: got %d %q", target, w.Code, w.Body)
+		}
+		if to := w.Header().Get("Location"); to != "" {
+			u, err := r.URL.Parse(to)
+			if err != nil || u.Host != r.URL.Host {
+				t.Fatalf("%q: sends to %q", target, to)
+			}
+			// As a browser reads it, that takes both slashes for the same.
+			if len(to) > 1 && strings.ContainsAny(to[:1], `/\`) && strings.ContainsAny(to[1:2], `/\`) {
+				t.Fatalf("%q: sends to another host: %q", target, to)
+			}
+		}
+	})
 }
 
 func mustAbs(t *testing.T, path string) string {
