@@ -32,7 +32,10 @@ func (b *cpuBuffer) Label() string { return b.label }
 func (b *cpuBuffer) Size() int     { return 4 * len(b.words) }
 
 func (b *cpuBuffer) Release() {
-	b.d.counts.Bytes -= b.Size()
+	if b.words != nil {
+		b.d.counts.Live--
+		b.d.counts.Bytes -= b.Size()
+	}
 	b.words = nil
 }
 
@@ -58,6 +61,7 @@ func (d *cpuDevice) NewBuffer(label string, size int) (Buffer, error) {
 	}
 	b := &cpuBuffer{d, label, make([]uint32, max((size+3)/4, 1))}
 	d.counts.Buffers++
+	d.counts.Live++
 	d.counts.Bytes += b.Size()
 	return b, nil
 }

@@ -67,10 +67,10 @@ type Program interface {
 	Release()
 }
 
-// Counts are objects made so far, and what they hold. Of objects and bytes none grows between two
-// plays of a program.
+// Counts are objects made so far, and what is left of the buffers. Of objects and bytes none grows
+// between two plays of a program.
 type Counts struct {
 	Buffers, Pipelines, BindGroups int
 	Dispatches                     int // encoded, over all plays
-	Bytes                          int // of the buffers not yet released
+	Live, Bytes                    int // buffers not yet released, and what they hold
 }

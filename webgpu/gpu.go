@@ -66,12 +66,18 @@ func (b *gpuBuffer) Size() int     { return b.size }
 // Release frees the buffer, or puts it by until the next play: natively a write waits for that, and
 // would go to freed memory.
 func (b *gpuBuffer) Release() {
-	b.d.counts.Bytes -= b.size
-	if b.wrote == b.d.plays+1 {
-		b.d.released = append(b.d.released, b.buf)
+	buf := b.buf
+	if buf == nil {
 		return
 	}
-	b.buf.Release()
+	b.buf = nil
+	b.d.counts.Live--
+	b.d.counts.Bytes -= b.size
+	if b.wrote == b.d.plays+1 {
+		b.d.released = append(b.d.released, buf)
+		return
+	}
+	buf.Release()
 }
 
 // freeReleased frees the buffers put by, when the writes to them are done.
@@ -182,6 +188,7 @@ func (d *gpuDevice) newBuffer(label string, size int, usage wgpu.BufferUsage) (*
 		return nil, d.wrap("buffer "+label, err)
 	}
 	d.counts.Buffers++
+	d.counts.Live++
 	d.counts.Bytes += size
 	return &gpuBuffer{d: d, label: label, size: size, buf: buf}, nil
 }

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// FuzzLoad: whatever tokenizer.json holds, Load refuses it in one line, or what it gives encodes its
+// FuzzLoadWords: whatever tokenizer.json holds, LoadWords refuses it in one line, or what it gives encodes its
 // own words to their numbers.
-func FuzzLoad(f *testing.F) {
+func FuzzLoadWords(f *testing.F) {
 	data, err := os.ReadFile("../construct/tokenizer.json")
 	if err != nil {
 		f.Fatal(err)
@@ -18,7 +18,7 @@ func FuzzLoad(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		tk, err := Load(data)
+		tk, err := LoadWords(data)
 		if err != nil {
 			if s := err.Error(); !strings.HasPrefix(s, "tokenizer") || strings.ContainsAny(s, "\n\r") {
 				t.Fatalf("got error %q, want one line that begins with tokenizer", s)

@@ -3,13 +3,12 @@ package engine
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model/check"
 	"shellgame/model/safetensors"
