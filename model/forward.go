@@ -18,9 +18,8 @@ type recorder struct {
 	layer string // prefix of names: "layers.3."
 }
 
-// record writes down the forward pass of one form: the published olmo_hybrid and olmo3 models
-// (OlmoHybridForCausalLM, Olmo3ForCausalLM in transformers). GDN blocks normalise a sublayer's
-// input, attention blocks its output.
+// record writes down the forward pass of one form. What the families of published models differ in is
+// in the config: where norms stand, what they run over, and which gates there are.
 func (r *Runner) record(f form) *program {
 	name := r.Model.Name + " prefill"
 	if f.step {
@@ -33,11 +32,7 @@ func (r *Runner) record(f form) *program {
 	for i, l := range c.cfg.Layers {
 		c.layer = fmt.Sprintf("layers.%d.", i)
 		c.keep(i)
-		if l.Kind == config.GDN {
-			c.gdnBlock(i)
-		} else {
-			c.attentionBlock(i, l)
-		}
+		c.block(i, l)
 	}
 	c.layer = ""
 	out := uint32(1) // a row an output
@@ -139,7 +134,30 @@ func (c *recorder) norm(name, role, x, y string, add uint32) {
 	c.op(name, shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Eps: c.cfg.RMSEps, Add: add}, c.buf(x), c.weight(c.layer+role), c.buf(y))
 }
 
-func (c *recorder) gdnBlock(i int) {
+// block is one layer: x += mixer(x), x += mlp(x), with norms before or after both.
+func (c *recorder) block(i int, l config.Layer) {
+	mix := c.attentionLayer
+	if l.Kind == config.GDN {
+		mix = c.gdnLayer
+	}
+	if l.PreNorm {
+		c.norm("norm_a", "norm_a", "x", "h", 0)
+		mix(i, l, "h", "x", 1)
+		c.norm("norm_m", "norm_m", "x", "h", 0)
+		c.mlp("h", "x", 1)
+		return
+	}
+	mix(i, l, "x", "y", 0)
+	if !c.r.Opts.Switches.layerOff(i) {
+		c.norm("norm_a", "norm_a", "y", "x", 1)
+	}
+	c.mlp("x", "y", 0)
+	c.norm("norm_m", "norm_m", "y", "x", 1)
+}
+
+// gdnLayer mixes tokens by the gated delta rule: y = gdn(x), or with add y += that; neither of a layer
+// that is off.
+func (c *recorder) gdnLayer(i int, _ config.Layer, x, y string, add uint32) {
 	cfg, r := c.cfg, c.r
 	in, ch := uint32(r.gdnIn()), uint32(cfg.C())
 	hv := uint32(cfg.HV)
@@ -147,8 +165,7 @@ func (c *recorder) gdnBlock(i int) {
 	state, tail := c.r.names[i].state, c.r.names[i].tail
 	w := func(role string) webgpu.Buffer { return c.weight(c.layer + role) }
 
-	c.norm("norm_a", "norm_a", "x", "h", 0)
-	c.linear("gdn.in", c.layer+"gdn.in", "h", "gdn.in", shaders.MatMulParams{})
+	c.linear("gdn.in", c.layer+"gdn.in", x, "gdn.in", shaders.MatMulParams{})
 	conv := c.conv()
 	taps := w("gdn.conv")
 	if off(r.Opts.Switches.Conv) {
@@ -159,18 +176,16 @@ func (c *recorder) gdnBlock(i int) {
 	c.op("gdn.gates", shaders.Gates, nil, c.gates(shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv}), c.buf("gdn.in"), w("gdn.A_log"), w("gdn.dt_bias"), c.buf(gates))
 	c.op("gdn.l2norm", shaders.L2Norm, nil, shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}, c.buf(qkv))
 	c.deltaRule(qkv, gates, state, r.names[i].o)
-	if !r.Opts.Switches.layerOff(i) {
-		norm := shaders.GatedNormParams{H: hv, V: uint32(cfg.V), GateStride: in, GateCol: ch + 2*hv, Eps: config.OutputNormEps}
-		if off(r.Opts.Switches.Gate) {
-			norm.NoGate = 1
-		}
-		c.op("gdn.o_norm", shaders.GatedNorm, nil, norm, c.buf("gdn.in"), w("gdn.o_norm"), c.buf(r.names[i].o), c.buf("gdn.y"))
-		c.maskHeads("gdn.heads", i, cfg.V, "gdn.y")
-		c.linear("gdn.out", c.layer+"gdn.out", "gdn.y", "x", shaders.MatMulParams{D: uint32(cfg.HV * cfg.V), Add: 1})
+	if r.Opts.Switches.layerOff(i) {
+		return
 	}
-
-	c.norm("norm_m", "norm_m", "x", "h", 0)
-	c.mlp("h", "x", 1)
+	norm := shaders.GatedNormParams{H: hv, V: uint32(cfg.V), GateStride: in, GateCol: ch + 2*hv, Eps: cfg.ONormEps}
+	if off(r.Opts.Switches.Gate) {
+		norm.NoGate = 1
+	}
+	c.op("gdn.o_norm", shaders.GatedNorm, nil, norm, c.buf("gdn.in"), w("gdn.o_norm"), c.buf(r.names[i].o), c.buf("gdn.y"))
+	c.maskHeads("gdn.heads", i, cfg.V, "gdn.y")
+	c.linear("gdn.out", c.layer+"gdn.out", "gdn.y", y, shaders.MatMulParams{D: uint32(cfg.HV * cfg.V), Add: add})
 }
 
 func (c *recorder) conv() shaders.ConvParams {
@@ -208,29 +223,37 @@ func (c *recorder) mlp(x, y string, add uint32) {
 	c.linear("mlp.out", c.layer+"mlp.out", "mlp.act", y, shaders.MatMulParams{D: f, Add: add})
 }
 
-func (c *recorder) attentionBlock(i int, l config.Layer) {
+// attentionLayer mixes tokens by softmax attention: y = attention(x), or with add y += that; neither
+// of a layer that is off.
+func (c *recorder) attentionLayer(i int, l config.Layer, x, y string, add uint32) {
 	cfg, r := c.cfg, c.r
 	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
-	in, qkStride := q+2*kv, q+kv
+	in, qkStride := uint32(r.attnIn()), q+kv
 	qk := r.names[i].qk
-	w := func(role string) webgpu.Buffer { return c.weight(c.layer + role) }
 
-	c.linear("attn.in", c.layer+"attn.in", "x", "attn.in", shaders.MatMulParams{})
-	// The norms run over all heads at once.
-	c.op("attn.q_norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: q, XStride: in, YStride: qkStride, Eps: cfg.RMSEps}, c.buf("attn.in"), w("attn.q_norm"), c.buf(qk))
-	c.op("attn.k_norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: kv, XStride: in, XCol: q, YStride: qkStride, YCol: q, Eps: cfg.RMSEps}, c.buf("attn.in"), w("attn.k_norm"), c.buf(qk))
+	c.linear("attn.in", c.layer+"attn.in", x, "attn.in", shaders.MatMulParams{})
+	norm := func(name string, heads, at uint32) {
+		p := shaders.RMSNormParams{D: heads * uint32(cfg.HeadDim), XStride: in, XCol: at, YStride: qkStride, YCol: at, Eps: cfg.RMSEps}
+		if cfg.HeadNorm {
+			p.D, p.Heads = uint32(cfg.HeadDim), heads
+		}
+		c.op(name, shaders.RMSNorm, nil, p, c.buf("attn.in"), c.weight(c.layer+name), c.buf(qk))
+	}
+	norm("attn.q_norm", uint32(cfg.Heads), 0)
+	norm("attn.k_norm", uint32(cfg.KVHeads), q)
 	if l.Rope != nil {
 		c.op("attn.rope", shaders.RoPE, nil, shaders.RoPEParams{Heads: uint32(cfg.Heads + cfg.KVHeads), HD: uint32(cfg.HeadDim), Rot: uint32(l.Rope.Dim), Stride: qkStride, Positions: uint32(r.Opts.Positions)},
 			c.buf(r.ropes[l.Rope]), c.buf("seqs"), c.buf("token_seq"), c.buf(qk))
 	}
 	c.attention(i, l, qk)
-	if !r.Opts.Switches.layerOff(i) {
-		c.maskHeads("attn.heads", i, cfg.HeadDim, "attn.o")
-		c.linear("attn.out", c.layer+"attn.out", "attn.o", "y", shaders.MatMulParams{D: q})
-		c.norm("norm_a", "norm_a", "y", "x", 1)
+	if r.Opts.Switches.layerOff(i) {
+		return
 	}
-	c.mlp("x", "y", 0)
-	c.norm("norm_m", "norm_m", "y", "x", 1)
+	if cfg.AttnGate {
+		c.op("attn.gate", shaders.SigmoidGate, nil, shaders.SigmoidGateParams{D: q, GateStride: in, GateCol: q + 2*kv}, c.buf("attn.in"), c.buf("attn.o"))
+	}
+	c.maskHeads("attn.heads", i, cfg.HeadDim, "attn.o")
+	c.linear("attn.out", c.layer+"attn.out", "attn.o", y, shaders.MatMulParams{D: q, Add: add})
 }
 
 // deltaRule runs the gated delta rule over normalised q, k, v and the gates, from each session's
@@ -287,7 +310,7 @@ func (c *recorder) attention(i int, l config.Layer, qk string) {
 	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
 	rows, seqs, of := c.buf("rows"), c.buf("seqs"), c.buf("token_seq")
 	k, v := c.buf(n.kCache), c.buf(n.vCache)
-	c.op("attn.kv", shaders.KVWrite, nil, shaders.KVWriteParams{D: kv, KStride: q + kv, KCol: q, VStride: q + 2*kv, VCol: q + kv},
+	c.op("attn.kv", shaders.KVWrite, nil, shaders.KVWriteParams{D: kv, KStride: q + kv, KCol: q, VStride: uint32(c.r.attnIn()), VCol: q + kv},
 		c.buf(qk), c.buf("attn.in"), rows, seqs, of, k, v)
 	consts := shaders.C{"HD": uint32(cfg.HeadDim)}
 	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}

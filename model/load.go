@@ -73,7 +73,7 @@ func (s *Source) Close() error {
 // no second whole copy exists. A value that is not finite is an error that names the weight. After an
 // error nothing is left on the device.
 func (s *Source) Load(ctx context.Context, dev webgpu.Device, o LoadOptions) (*Model, error) {
-	m := &Model{Name: s.Name, Config: s.Config, dev: dev, w: map[string]weight{}}
+	m := &Model{Name: s.Name, Config: s.Config, Skipped: config.Skips(s.Config, s.ck), dev: dev, w: map[string]weight{}}
 	l := &loader{m: m, o: o, flush: &webgpu.Recording{Name: s.Name + " upload"}}
 	if err := l.load(ctx, s); err != nil {
 		m.Release()
@@ -108,7 +108,8 @@ type run struct {
 	role     string // of the tensor, for errors
 	shard    int
 	to       weight
-	at, rows int // in it: the first, how many
+	at, rows int     // in it: the first, how many
+	plus     float32 // is added
 }
 
 const (
@@ -194,7 +195,7 @@ func (l *loader) plan(s *Source) ([]run, error) {
 		for _, p := range parts {
 			for _, piece := range s.found[p].Pieces() {
 				rows := int(piece.Bytes) / (d * piece.Tensor.DType.Size())
-				runs = append(runs, run{piece, p, s.ck.Shard(piece.Tensor.Name), w, at, rows})
+				runs = append(runs, run{piece, p, s.ck.Shard(piece.Tensor.Name), w, at, rows, s.found[p].Plus})
 				l.total += piece.Bytes
 				at += rows
 			}
@@ -322,12 +323,15 @@ func (l *loader) put(ctx context.Context, c chunk) error {
 		return fmt.Errorf("weights: %s: element %d of %s: got NaN or infinity, want finite numbers: the checkpoint is damaged or its training diverged", c.run.role, int(c.run.Off)/t.DType.Size()+c.row*w.d+i, t.Name)
 	}
 	data := c.data
-	if kinds[t.DType] != w.kind {
+	if kinds[t.DType] != w.kind || c.run.plus != 0 {
 		n := len(data) / t.DType.Size()
 		if cap(l.scratch) < n {
 			l.scratch = make([]float32, n)
 		}
 		safetensors.Decode(t.DType, l.scratch[:n], data)
+		for i := range l.scratch[:n] {
+			l.scratch[i] += c.run.plus
+		}
 		data = byteView(wordsOf(l.scratch[:n]))
 	}
 	if err := l.m.dev.Write(w.buf, (c.run.at+c.row)*rowBytes(w.kind, w.d), data); err != nil {

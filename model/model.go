@@ -20,6 +20,8 @@ type Model struct {
 	Name   string
 	Config *config.Config
 	Params int // numbers in the checkpoint
+	// Skipped is what the checkpoint holds besides the language model.
+	Skipped []config.Skipped
 
 	dev webgpu.Device
 	w   map[string]weight
@@ -46,6 +48,9 @@ func fused(cfg *config.Config, found map[string]config.Found) map[string][]strin
 			f[p+"gdn.out"] = []string{p + "gdn.o"}
 		} else {
 			f[p+"attn.in"] = []string{p + "attn.q", p + "attn.k", p + "attn.v"}
+			if cfg.AttnGate {
+				f[p+"attn.in"] = append(f[p+"attn.in"], p+"attn.gate")
+			}
 			f[p+"attn.out"] = []string{p + "attn.o"}
 		}
 		f[p+"mlp.in"] = []string{p + "mlp.gate", p + "mlp.up"}

@@ -180,7 +180,7 @@ func (r *Runner) makeBuffers() error {
 		}
 	}
 	if hasAttention {
-		need["attn.in"] = t * (c.Heads + 2*c.KVHeads) * c.HeadDim
+		need["attn.in"] = t * r.attnIn()
 		need["attn.o"] = t * c.Heads * c.HeadDim
 		need["rows"] = r.maps() * o.Positions
 		if c.HeadDim%4 == 0 && o.Positions > farKeys {
@@ -215,6 +215,17 @@ func (r *Runner) makeBuffers() error {
 func (r *Runner) gdnIn() int {
 	c := r.Model.Config
 	return c.C() + 2*c.HV + c.HV*c.V
+}
+
+// attnIn is the number of columns of an attention layer's fused input: q, k, v and, where there is
+// one, the output gate.
+func (r *Runner) attnIn() int {
+	c := r.Model.Config
+	n := c.Heads + 2*c.KVHeads
+	if c.AttnGate {
+		n += c.Heads
+	}
+	return n * c.HeadDim
 }
 
 // layerNames are a layer's buffers.

@@ -34,20 +34,13 @@ func edited(t testing.TB, d webgpu.Device, cfg string, edit func(role string, w 
 		t.Fatal(err)
 	}
 	var entries []safetensors.Entry
-	for _, w := range config.Weights(c) {
-		if w.Same != "" {
-			continue
-		}
+	for _, w := range config.Tensors(c) {
 		v, err := found[w.Role].ReadF32(ck)
 		if err != nil {
 			t.Fatal(err)
 		}
 		edit(w.Role, v)
-		shape := w.Shape
-		if w.Conv {
-			shape = []int{shape[0], 1, shape[1]}
-		}
-		e, err := safetensors.EntryF32(w.Names[0], safetensors.F32, shape, v)
+		e, err := safetensors.EntryF32(w.Name, safetensors.F32, w.Shape, v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -252,7 +245,7 @@ func TestSwitchGate(t *testing.T) {
 						continue
 					}
 					row := step.Layers[layer].Out.Data[h*c.V:][:c.V]
-					scale := 1 / math.Sqrt(math.Pow(rms(row), 2)+config.OutputNormEps)
+					scale := 1 / math.Sqrt(math.Pow(rms(row), 2)+float64(c.ONormEps))
 					for j, v := range row {
 						y[h*c.V+j] = float64(v) * scale * float64(norm[j])
 					}

@@ -225,6 +225,18 @@ func TestGatedNorm(t *testing.T) {
 	}
 }
 
+func TestSigmoidGate(t *testing.T) {
+	for _, s := range []struct{ d, tokens int }{{1, 1}, {63, 3}, {160, 65}} {
+		stride := s.d + 5
+		gate := gputest.Rand(1, s.tokens*stride, 3)
+		gate[4], gate[4+s.d-1] = 1e4, -1e4
+		y := gputest.Poisoned((s.tokens + 1) * s.d)
+		copy(y, gputest.F32(gputest.Rand(2, s.tokens*s.d, 3)))
+		gputest.Check(t, fmt.Sprintf("%+v", s), tight, shaders.SigmoidGate, nil, shaders.SigmoidGateParams{D: uint32(s.d), GateStride: uint32(stride), GateCol: 4},
+			shaders.Step{Tokens: uint32(s.tokens)}, []int{1}, gputest.F32(gate), y)
+	}
+}
+
 // A head is zero where its bit is set and untouched where not, at the edges of the mask's words.
 func TestHeadMask(t *testing.T) {
 	for _, s := range []struct{ h, d, tokens int }{{1, 1, 1}, {4, 24, 65}, {33, 3, 2}, {128, 5, 3}} {

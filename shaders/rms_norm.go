@@ -10,18 +10,21 @@ type RMSNormParams struct {
 	Add     uint32 // 1: y += norm(x), the residual add of a post-norm block
 	XCol    uint32 // first column of x read
 	YCol    uint32 // first column of y written
+	Heads   uint32 // rows of D beside one another in a row of x, normalised each; 0 is one
+	_, _, _ uint32
 }
 
 // RMSNorm normalises rows: y = x / sqrt(mean(x²) + eps) · weight (Zhang and Sennrich,
 // arXiv 1910.07467; OlmoHybridRMSNorm).
 var RMSNorm = register(&Kernel{
 	Name:     "rms_norm",
-	Doc:      "y = x / rms(x) · weight, or y += that",
+	Doc:      "y = x / rms(x) · weight, or y += that; of each head for itself",
 	Params:   RMSNormParams{},
 	Slots:    []Slot{{"x", Read}, {"weight", Read}, {"y", ReadWrite}},
 	Includes: []string{"reduce"},
 	Grid: func(a *Args) [3]uint32 {
-		return fold(rowCount(&a.Step, params[RMSNormParams](a).Rows))
+		p := params[RMSNormParams](a)
+		return fold(rowCount(&a.Step, p.Rows) * max(p.Heads, 1))
 	},
 	Twin: func(c *Call) {
 		p := params[RMSNormParams](&c.Args)

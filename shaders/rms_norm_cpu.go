@@ -2,12 +2,13 @@ package shaders
 
 import "math"
 
-// rmsNorm sets y [rows, D] to x / sqrt(mean(x²) + eps) · weight [D], or adds that to it.
+// rmsNorm sets y [rows, heads, D] to x / sqrt(mean(x²) + eps) · weight [D], or adds that to it.
 func rmsNorm(p RMSNormParams, rows int, x, weight, y []float32) {
-	d := int(p.D)
-	for r := 0; r < rows; r++ {
-		xr := x[r*int(p.XStride)+int(p.XCol):][:d]
-		yr := y[r*int(p.YStride)+int(p.YCol):][:d]
+	d, heads := int(p.D), max(int(p.Heads), 1)
+	for n := 0; n < rows*heads; n++ {
+		r, h := n/heads, n%heads
+		xr := x[r*int(p.XStride)+int(p.XCol)+h*d:][:d]
+		yr := y[r*int(p.YStride)+int(p.YCol)+h*d:][:d]
 		sum := 0.0
 		for _, v := range xr {
 			sum += float64(v) * float64(v)

@@ -5,13 +5,17 @@
 //
 // Of a transformers case it copies config.json and the weights, and of its
 // golden.safetensors the prompts of 1, 5 and 65 tokens without the hidden states
-// between the first and the last. Of a zoo checkpoint it keeps the n8 program.
+// between the first and the last. Weights that a case shares with one before it are
+// a link. Of a zoo checkpoint it keeps the n8 program.
 // Running it again gives the same bytes.
 package main
 
 import (
+	"crypto/sha256"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
 	"path/filepath"
@@ -23,7 +27,7 @@ import (
 )
 
 var (
-	cases = []string{"olmo-hybrid", "olmo-hybrid-nope", "olmo-hybrid-rope-gqa-poseig", "olmo-hybrid-vheads-odd", "olmo3-sliding-yarn"}
+	cases = []string{"olmo-hybrid", "olmo-hybrid-nope", "olmo-hybrid-rope-gqa-poseig", "olmo-hybrid-vheads-odd", "olmo3-sliding-yarn", "qwen3-next-dense", "qwen3.5-text"}
 	zoo   = []string{"st-gdn-neg", "recall-transformer", "sbr-hybrid-neg"}
 )
 
@@ -77,10 +81,28 @@ func trimCase(src, dst string) error {
 	return nil
 }
 
+// copied is where weights of some content were written first.
+var copied = map[[sha256.Size]byte]string{}
+
+// copyFile copies a file; weights that two cases share become a link.
 func copyFile(from, to string) error {
 	b, err := os.ReadFile(from)
 	if err != nil {
 		return err
+	}
+	if filepath.Ext(to) == ".safetensors" {
+		sum := sha256.Sum256(b)
+		if first := copied[sum]; first != "" && first != to {
+			target, err := filepath.Rel(filepath.Dir(to), first)
+			if err != nil {
+				return err
+			}
+			if err := os.Remove(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return os.Symlink(filepath.ToSlash(target), to)
+		}
+		copied[sum] = to
 	}
 	return write(to, b)
 }

@@ -1,22 +1,18 @@
 // Package config reads config.json of the model families that the project runs
 // and knows the names and shapes of their weights.
 //
-// Keys, defaults and rules are those of the classes OlmoHybridConfig and
-// Olmo3Config of transformers 5.17 (https://github.com/huggingface/transformers,
-// src/transformers/models/olmo_hybrid and olmo3), whose outputs the golden files
-// hold. What can't be honoured is refused by name.
+// Keys, defaults and rules are those of the configuration classes of
+// transformers 5.17 (https://github.com/huggingface/transformers,
+// src/transformers/models), whose outputs the golden files hold. What can't be
+// honoured is refused by name. Each family has a file, which holds what is its
+// own and one table from the names of its weights to ours.
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-)
-
-// The model types that Parse accepts.
-const (
-	OlmoHybrid = "olmo_hybrid"
-	Olmo3      = "olmo3"
 )
 
 // Kind is what mixes the tokens of a layer.
@@ -37,9 +33,10 @@ func (k Kind) String() string {
 
 // Layer is one block: a mixer and an MLP.
 type Layer struct {
-	Kind   Kind
-	Window int   // attention sees itself and Window-1 tokens before; 0 is all
-	Rope   *Rope // rotation of q and k; nil is none (NoPE), and so for GDN
+	Kind    Kind
+	PreNorm bool  // norms stand before the mixer and the MLP; else after them, before their output is added
+	Window  int   // attention sees itself and Window-1 tokens before; 0 is all
+	Rope    *Rope // rotation of q and k; nil is none (NoPE), and so for GDN
 }
 
 // Config is a model's shape. Dimensions follow the project's alphabet.
@@ -52,14 +49,17 @@ type Config struct {
 	Heads     int // attention heads; 0, as KVHeads and HeadDim, without such layers
 	KVHeads   int // heads of k and v, each shared by Heads/KVHeads heads of q
 	HeadDim   int
+	HeadNorm  bool // q and k are normalised head by head, with weights [HeadDim]; else all heads as one row
+	AttnGate  bool // attention's output is multiplied by the sigmoid of a gate
 	RMSEps    float32
 
-	HK     int  // heads of q and k in GDN layers; 0, as the next five, without such layers
-	HV     int  // heads of v, a multiple of HK
-	K      int  // dimension of a key
-	V      int  // dimension of a value
-	W      int  // convolution kernel
-	NegEig bool // beta reaches 2, so that eigenvalues reach -1
+	HK       int     // heads of q and k in GDN layers; 0, as the next five, without such layers
+	HV       int     // heads of v, a multiple of HK
+	K        int     // dimension of a key
+	V        int     // dimension of a value
+	W        int     // convolution kernel
+	NegEig   bool    // beta reaches 2, so that eigenvalues reach -1
+	ONormEps float32 // of the norm after the delta rule
 
 	Tied   bool // the head is the embedding
 	MaxPos int
@@ -71,10 +71,6 @@ type Config struct {
 
 // C is the number of convolved channels of a GDN layer: q, k and v.
 func (c *Config) C() int { return 2*c.HK*c.K + c.HV*c.V }
-
-// OutputNormEps is the epsilon of the norm after the delta rule, whatever
-// rms_norm_eps says.
-const OutputNormEps = 1e-5
 
 // Bounds keep products of sizes far from overflow; published models lie well
 // below.
@@ -97,13 +93,13 @@ var unsupported = []struct {
 	{"hidden_act", []string{`"silu"`, `"swish"`}},
 	{"quantization_config", nil},
 	{"clip_qkv", nil},
-	{"num_experts", []string{"0"}},
 	{"num_local_experts", []string{"0"}},
 	{"final_logit_softcapping", nil},
 	{"attn_logit_softcapping", nil},
 	{"logit_scale", []string{"1", "1.0"}},
 	{"use_bidirectional_attention", []string{"false"}},
 	{"linear_use_gate", []string{"true"}},
+	{"attn_output_gate", []string{"true"}},
 	{"is_encoder_decoder", []string{"false"}},
 }
 
@@ -121,91 +117,79 @@ func parse(data []byte) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Config{ModelType: o.text("model_type", "")}
+	name := o.text("model_type", "")
 	if o.err != nil {
 		return nil, o.err
 	}
-	switch c.ModelType {
-	case OlmoHybrid, Olmo3:
-	case "":
-		return nil, fmt.Errorf("model_type: missing, want %s or %s", OlmoHybrid, Olmo3)
-	default:
-		return nil, fmt.Errorf("model_type: got %q, want %s or %s", c.ModelType, OlmoHybrid, Olmo3)
+	f := families[name]
+	switch {
+	case name == "":
+		return nil, fmt.Errorf("model_type: missing, want %s", familyNames())
+	case f == nil:
+		return nil, fmt.Errorf("model_type: got %q, want %s", name, familyNames())
+	}
+	tied := o.boolean("tie_word_embeddings", false)
+	top := o
+	if f.text != "" {
+		if !o.given(f.text) {
+			return nil, fmt.Errorf("%s: missing, want the language model's object (%s)", f.text, name)
+		}
+		if o, err = o.child(f.text); err != nil {
+			return nil, err
+		}
+		if inner := o.text("model_type", name+"_text"); o.err == nil && inner != name+"_text" {
+			return nil, fmt.Errorf("%s: got %q, want %s_text", o.path("model_type"), inner, name)
+		}
 	}
 	for _, u := range unsupported {
-		raw := o.raw(u.key)
-		if raw == "" || raw == "null" || slices.Contains(u.ok, raw) {
-			continue
+		for _, o := range []*object{top, o} {
+			if err := o.unsupported(u.key, u.ok...); err != nil {
+				return nil, err
+			}
 		}
-		want := "none"
-		if len(u.ok) > 0 {
-			want = u.ok[0]
-		}
-		return nil, fmt.Errorf("%s: got %s, want %s: not supported", u.key, brief(raw), want)
 	}
-	hybrid := c.ModelType == OlmoHybrid
-	pick := func(h, o3 int) int {
-		if hybrid {
-			return h
-		}
-		return o3
+	c := new(Config)
+	*c = f.base
+	c.ModelType = name
+	c.N = o.integer("vocab_size", c.N, 1, maxVocab)
+	c.D = o.integer("hidden_size", c.D, 1, maxDim)
+	c.FF = o.integer("intermediate_size", c.FF, 1, maxDim)
+	c.MaxPos = o.integer("max_position_embeddings", c.MaxPos, 1, maxPos)
+	c.RMSEps = float32(o.number("rms_norm_eps", float64(c.RMSEps), 0, 1))
+	if c.ONormEps == 0 {
+		c.ONormEps = c.RMSEps
 	}
-	c.N = o.integer("vocab_size", pick(100352, 50304), 1, maxVocab)
-	c.D = o.integer("hidden_size", pick(3840, 4096), 1, maxDim)
-	c.FF = o.integer("intermediate_size", 11008, 1, maxDim)
-	c.MaxPos = o.integer("max_position_embeddings", pick(65536, 2048), 1, maxPos)
-	eps := 1e-5
-	if hybrid {
-		eps = 1e-6
-	}
-	c.RMSEps = float32(o.number("rms_norm_eps", eps, 0, 1))
-	c.Tied = o.boolean("tie_word_embeddings", false)
-	heads := o.integer("num_attention_heads", pick(30, 32), 1, maxHeads)
-	layers := o.integer("num_hidden_layers", 32, 1, maxLayers)
+	c.Tied = o.boolean("tie_word_embeddings", false) || tied
+	heads := o.integer("num_attention_heads", c.Heads, 1, maxHeads)
+	layers := o.integer("num_hidden_layers", f.count, 1, maxLayers)
 	kinds := o.texts("layer_types")
+	for _, o := range []*object{top, o} {
+		if o.err != nil {
+			return nil, o.err
+		}
+	}
+	if kinds == nil {
+		kinds = f.defaultLayers(o, layers)
+	}
 	if o.err != nil {
 		return nil, o.err
 	}
-	if kinds == nil {
-		kinds = defaultLayers(hybrid, layers)
-	}
 	if len(kinds) != layers {
-		return nil, fmt.Errorf("layer_types: got %d layers, want %d (num_hidden_layers)", len(kinds), layers)
+		return nil, fmt.Errorf("%s: got %d layers, want %d (num_hidden_layers)", o.path("layer_types"), len(kinds), layers)
+	}
+	if err := f.dense(o, layers); err != nil {
+		return nil, err
 	}
 	if err := c.setLayers(o, kinds); err != nil {
 		return nil, err
 	}
-	if c.has(Attention) {
-		if err := c.setAttention(o, kinds, heads); err != nil {
-			return nil, err
-		}
+	if err := c.setAttention(o, kinds, heads); err != nil {
+		return nil, err
 	}
-	if c.has(GDN) {
-		if err := c.setGDN(o, heads); err != nil {
-			return nil, err
-		}
+	if err := c.setGDN(o, heads); err != nil {
+		return nil, err
 	}
-	return c, c.setTokens(o, pick(100257, 50279), pick(100277, 1))
-}
-
-// defaultLayers is the pattern that stands for absent layer_types: every fourth
-// layer is full attention, and a hybrid of fewer than four ends in one.
-func defaultLayers(hybrid bool, layers int) []string {
-	other := "sliding_attention"
-	if hybrid {
-		other = "linear_attention"
-	}
-	kinds := make([]string, layers)
-	for i := range kinds {
-		kinds[i] = other
-		if i%4 == 3 {
-			kinds[i] = "full_attention"
-		}
-	}
-	if hybrid && layers < 4 {
-		kinds[layers-1] = "full_attention"
-	}
-	return kinds
+	return c, c.setTokens(o, c.EOS, c.Pad)
 }
 
 func (c *Config) has(k Kind) bool {
@@ -213,23 +197,17 @@ func (c *Config) has(k Kind) bool {
 }
 
 func (c *Config) setLayers(o *object, kinds []string) error {
-	other := "sliding_attention"
-	if c.ModelType == OlmoHybrid {
-		other = "linear_attention"
-	}
+	f := c.family()
 	window := 0
 	for i, kind := range kinds {
-		if kind != "full_attention" && kind != other {
-			return fmt.Errorf("layer_types: layer %d: got %q, want full_attention or %s (%s)", i, kind, other, c.ModelType)
+		l, ok := f.layers[kind]
+		if !ok {
+			return fmt.Errorf("%s: layer %d: got %q, want full_attention or %s (%s)", o.path("layer_types"), i, kind, f.other(), c.ModelType)
 		}
-		l := Layer{Kind: Attention}
-		switch kind {
-		case "linear_attention":
-			l.Kind = GDN
-		case "sliding_attention":
+		if kind == "sliding_attention" {
 			if window == 0 {
 				if o.raw("sliding_window") == "null" {
-					return fmt.Errorf("sliding_window: got null, want a number (layer %d is sliding_attention)", i)
+					return fmt.Errorf("%s: got null, want a number (layer %d is sliding_attention)", o.path("sliding_window"), i)
 				}
 				if window = o.integer("sliding_window", 4096, 1, maxPos); o.err != nil {
 					return o.err
@@ -243,19 +221,24 @@ func (c *Config) setLayers(o *object, kinds []string) error {
 }
 
 func (c *Config) setAttention(o *object, kinds []string, heads int) error {
+	if !c.has(Attention) {
+		c.Heads, c.KVHeads, c.HeadDim = 0, 0, 0
+		return nil
+	}
 	c.Heads = heads
-	c.KVHeads = o.integer("num_key_value_heads", heads, 1, maxHeads)
-	c.HeadDim = o.integer("head_dim", c.D/heads, 1, maxDim)
+	c.KVHeads = o.integer("num_key_value_heads", cmp.Or(c.KVHeads, heads), 1, maxHeads)
+	derived := c.HeadDim == 0 && !o.given("head_dim")
+	c.HeadDim = o.integer("head_dim", cmp.Or(c.HeadDim, c.D/heads), 1, maxDim)
 	if o.err != nil {
 		return o.err
 	}
-	if !o.given("head_dim") && c.D%heads != 0 {
-		return fmt.Errorf("num_attention_heads: got %d, want a divisor of hidden_size %d", heads, c.D)
+	if derived && c.D%heads != 0 {
+		return fmt.Errorf("%s: got %d, want a divisor of hidden_size %d", o.path("num_attention_heads"), heads, c.D)
 	}
 	if heads%c.KVHeads != 0 {
-		return fmt.Errorf("num_key_value_heads: got %d, want a divisor of num_attention_heads %d", c.KVHeads, heads)
+		return fmt.Errorf("%s: got %d, want a divisor of num_attention_heads %d", o.path("num_key_value_heads"), c.KVHeads, heads)
 	}
-	ropes, err := c.ropes(o)
+	ropes, err := c.family().ropes(c, o)
 	if err != nil {
 		return err
 	}
@@ -268,23 +251,29 @@ func (c *Config) setAttention(o *object, kinds []string, heads int) error {
 }
 
 func (c *Config) setGDN(o *object, heads int) error {
-	c.HK = o.integer("linear_num_key_heads", heads, 1, maxHeads)
-	c.HV = o.integer("linear_num_value_heads", heads, 1, maxHeads)
+	if !c.has(GDN) {
+		c.HK, c.HV, c.K, c.V, c.W, c.NegEig, c.ONormEps = 0, 0, 0, 0, 0, false, 0
+		return nil
+	}
+	c.HK = o.integer("linear_num_key_heads", cmp.Or(c.HK, heads), 1, maxHeads)
+	c.HV = o.integer("linear_num_value_heads", cmp.Or(c.HV, heads), 1, maxHeads)
 	if o.err != nil {
 		return o.err
 	}
-	c.K = o.integer("linear_key_head_dim", int(0.75*float64(c.D)/float64(c.HK)), 1, maxDim)
-	c.V = o.integer("linear_value_head_dim", 2*c.K, 1, maxDim)
-	c.W = o.integer("linear_conv_kernel_dim", 4, 1, 64)
-	c.NegEig = o.boolean("linear_allow_neg_eigval", true)
+	c.K = o.integer("linear_key_head_dim", cmp.Or(c.K, int(0.75*float64(c.D)/float64(c.HK))), 1, maxDim)
+	c.V = o.integer("linear_value_head_dim", cmp.Or(c.V, 2*c.K), 1, maxDim)
+	c.W = o.integer("linear_conv_kernel_dim", c.W, 1, 64)
+	if c.family().negEig {
+		c.NegEig = o.boolean("linear_allow_neg_eigval", c.NegEig)
+	}
 	if o.err != nil {
 		return o.err
 	}
 	if c.K == 0 {
-		return fmt.Errorf("linear_key_head_dim: missing, want it (hidden_size %d is too small for %d key heads)", c.D, c.HK)
+		return fmt.Errorf("%s: missing, want it (hidden_size %d is too small for %d key heads)", o.path("linear_key_head_dim"), c.D, c.HK)
 	}
 	if c.HV%c.HK != 0 {
-		return fmt.Errorf("linear_num_value_heads: got %d, want a multiple of linear_num_key_heads %d", c.HV, c.HK)
+		return fmt.Errorf("%s: got %d, want a multiple of linear_num_key_heads %d", o.path("linear_num_value_heads"), c.HV, c.HK)
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func FuzzConfig(f *testing.F) {
 		f.Add(data)
 	}
 	for _, text := range []string{
-		"", "{", "[]", "null", `{"model_type":"olmo_hybrid"}`, `{"model_type":"olmo3"}`, `{"model_type":"olmo_hybrid","num_hidden_layers":1}`,
+		"", "{", "[]", "null", `{"model_type":"olmo_hybrid"}`, `{"model_type":"olmo3"}`, `{"model_type":"qwen3_next","num_experts":0}`, `{"model_type":"qwen3_5_text"}`, `{"model_type":"qwen3_5","text_config":{"rope_parameters":{"mrope_section":[11,11,10]}}}`, `{"model_type":"olmo_hybrid","num_hidden_layers":1}`,
 		`{"model_type":"olmo3","rope_parameters":{"full_attention":{"rope_type":"yarn","factor":8}}}`,
 		`{"model_type":"olmo_hybrid","num_hidden_layers":2,"layer_types":["linear_attention","full_attention"],"hidden_size":1e3}`,
 		`{"model_type":"olmo_hybrid","hidden_size":9223372036854775807,"eos_token_id":[1,2]}`,
@@ -62,7 +62,7 @@ func FuzzConfig(f *testing.F) {
 		}
 		for _, w := range Weights(c) {
 			for _, n := range w.Shape {
-				if n < 1 || len(w.Names) == 0 {
+				if n < 1 || len(w.Forms) == 0 {
 					t.Fatalf("got weight %+v", w)
 				}
 			}

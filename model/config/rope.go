@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -25,20 +24,14 @@ const maxTheta = 1e15
 // ropeKeys are the keys of a rope_parameters object that are understood.
 var ropeKeys = []string{
 	"rope_theta", "rope_type", "type", "partial_rotary_factor", "factor", "original_max_position_embeddings",
-	"attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate",
+	"attention_factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate", "mrope_section", "mrope_interleaved",
 }
 
-// ropes finds the rotation of each layer type. A hybrid has one object of
-// parameters, in which a theta of null means no rotation; olmo3 has one for
-// each layer type. The theta is that of the object, else the top-level
-// rope_theta (an explicit null counts), else the default. The legacy
-// rope_scaling replaces a hybrid's rope_parameters and, in olmo3, adds to those
-// of full attention, so that sliding layers rotate plainly.
-//
-// transformers 5.17 gives olmo3's top-level rope_theta to full attention only,
-// which is an oversight (the value is popped before it is used again); here, as
-// in the releases that wrote such files, it holds for both.
-func (c *Config) ropes(o *object) (map[string]*Rope, error) {
+// oneRope reads the rotation of full attention, in which a theta of null means
+// none. The theta is that of rope_parameters, else the top-level rope_theta (an
+// explicit null counts), else the default. The legacy rope_scaling replaces
+// rope_parameters.
+func oneRope(c *Config, o *object) (map[string]*Rope, error) {
 	params, err := o.child("rope_parameters")
 	if err != nil {
 		return nil, err
@@ -47,38 +40,11 @@ func (c *Config) ropes(o *object) (map[string]*Rope, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.ModelType == OlmoHybrid {
-		if len(scaling.fields) > 0 {
-			params = scaling
-		}
-		r, err := c.rope(o, params, 10000)
-		return map[string]*Rope{"full_attention": r}, err
+	if len(scaling.fields) > 0 {
+		params = scaling
 	}
-	kinds := []string{"full_attention", "sliding_attention"}
-	for key := range params.fields {
-		if !slices.Contains(kinds, key) {
-			return nil, fmt.Errorf("rope_parameters: got key %q, want full_attention and sliding_attention (olmo3 keys them by layer type)", key)
-		}
-	}
-	ropes := map[string]*Rope{}
-	for _, kind := range kinds {
-		p, err := params.child(kind)
-		if err != nil {
-			return nil, err
-		}
-		if kind == "full_attention" {
-			maps.Copy(p.fields, scaling.fields)
-		}
-		r, err := c.rope(o, p, 500000)
-		if err != nil {
-			return nil, err
-		}
-		if r == nil {
-			return nil, fmt.Errorf("rope_theta of %s: got null, want a number (olmo3 always rotates)", kind)
-		}
-		ropes[kind] = r
-	}
-	return ropes, nil
+	r, err := c.rope(o, params)
+	return map[string]*Rope{fullAttention: r}, err
 }
 
 // child reads an object inside o; absent and null are empty.
@@ -92,7 +58,8 @@ func (o *object) child(key string) (*object, error) {
 
 // rope computes the frequencies in float32 in the order of transformers'
 // modeling_rope_utils, so that they agree to a rounding.
-func (c *Config) rope(top, p *object, defTheta float64) (*Rope, error) {
+func (c *Config) rope(top, p *object) (*Rope, error) {
+	f := c.family()
 	for key := range p.fields {
 		if !slices.Contains(ropeKeys, key) {
 			return nil, fmt.Errorf("%s.%s: not supported, want %s", p.name, key, strings.Join(ropeKeys, ", "))
@@ -105,9 +72,9 @@ func (c *Config) rope(top, p *object, defTheta float64) (*Rope, error) {
 	if from.raw("rope_theta") == "null" {
 		return nil, nil
 	}
-	r := &Rope{Scale: 1, Theta: from.number("rope_theta", defTheta, 1, maxTheta)}
+	r := &Rope{Scale: 1, Theta: from.number("rope_theta", f.theta, 1, maxTheta)}
 	r.Type = p.text("rope_type", p.text("type", "default"))
-	part := p.number("partial_rotary_factor", top.number("partial_rotary_factor", 1, 0, 1), 0, 1)
+	part := p.number("partial_rotary_factor", top.number("partial_rotary_factor", f.partial, 0, 1), 0, 1)
 	for _, o := range []*object{p, top} {
 		if o.err != nil {
 			return nil, o.err
@@ -115,6 +82,15 @@ func (c *Config) rope(top, p *object, defTheta float64) (*Rope, error) {
 	}
 	if r.Dim = int(float64(c.HeadDim) * part); r.Dim < 2 || r.Dim%2 != 0 {
 		return nil, fmt.Errorf("%s: got %d rotated dimensions (head dimension %d, partial_rotary_factor %v), want an even number", p.name, r.Dim, c.HeadDim, part)
+	}
+	// Text has one position on all three axes, however they share the pairs out.
+	if p.given("mrope_section") {
+		if axes := p.integers("mrope_section", 0, maxDim); p.err == nil && (len(axes) != 3 || axes[0]+axes[1]+axes[2] != r.Dim/2) {
+			p.fail("mrope_section", "want three numbers whose sum is %d", r.Dim/2)
+		}
+		if p.err != nil {
+			return nil, p.err
+		}
 	}
 	// pow holds theta^(2i/Dim).
 	pow := make([]float32, r.Dim/2)

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,21 +13,33 @@ import (
 	"shellgame/model/safetensors"
 )
 
-// Weight is a tensor that a model needs.
+// Weight is a matrix or a vector that a model needs.
 type Weight struct {
-	Role  string   // such as layers.3.gdn.q
-	Names []string // accepted spellings on disk, the preferred one first
+	Role  string // such as layers.3.gdn.q
 	Shape []int
-	// Parts, when set, is the other way to store the weight: as tensors whose
-	// rows, one after the other, are those of Shape. transformers stores the
-	// rows of a convolution in equal parts, not at the borders of q, k and v.
-	Parts []string
+	Forms []Form // how checkpoints hold it, the preferred form first
 	// Conv says that the file's shape is [rows, 1, W] for the Shape [rows, W].
 	Conv bool
+	// Plus is what is added to the stored numbers of a vector: 1 where files hold
+	// the weight less one.
+	Plus float32
 	// Same is the role whose weight serves when this one is absent, or "".
 	Same string
 
 	why string // the keys of config.json that give Shape
+}
+
+// Form is one way to hold a weight: as the rows of one tensor, as those of
+// several tensors one after the other, or as some rows of a tensor that holds
+// other weights too.
+type Form struct {
+	Names []string
+	// Of a shared tensor of Groups groups of Step rows each, the weight has Count
+	// rows of every group from its row First on. Groups is 0 of a tensor that is
+	// the weight's alone.
+	Groups, Step, First, Count int
+
+	why string // as Weight's, of a shared tensor
 }
 
 // Found is where a Weight lies in a checkpoint.
@@ -35,16 +48,10 @@ type Found struct {
 	Shape   []int
 	DType   safetensors.DType    // F32, F16 or BF16
 	Tensors []safetensors.Tensor // one, or parts whose rows follow each other
+	Plus    float32              // what ReadF32 adds
 	Same    string               // the role that this one shares its data with, or ""
-}
 
-// Bytes is the size of the weight as stored.
-func (f Found) Bytes() int64 {
-	n := int64(0)
-	for _, t := range f.Tensors {
-		n += t.Bytes
-	}
-	return n
+	form Form
 }
 
 // Piece is a run of bytes of a tensor.
@@ -57,90 +64,196 @@ type Piece struct {
 func (f Found) Pieces() []Piece {
 	var list []Piece
 	for _, t := range f.Tensors {
-		list = append(list, Piece{t, 0, t.Bytes})
+		if f.form.Groups == 0 {
+			list = append(list, Piece{t, 0, t.Bytes})
+			continue
+		}
+		row := t.Bytes / int64(f.form.Groups*f.form.Step)
+		for g := range f.form.Groups {
+			list = append(list, Piece{t, int64(g*f.form.Step+f.form.First) * row, int64(f.form.Count) * row})
+		}
 	}
 	return list
 }
 
-// Weights lists what a model needs, in the order of the forward pass. All
-// matrices are [out, in].
+// Bytes is the size of the weight as stored.
+func (f Found) Bytes() int64 {
+	n := int64(0)
+	for _, p := range f.Pieces() {
+		n += p.Bytes
+	}
+	return n
+}
+
+// Weights lists what a model needs, in the order of the forward pass, with the
+// names of its family's table. All matrices are [out, in].
 //
 //	embed [N,D]  norm [D]  head [N,D] (the embedding when tied)
 //	layers.i.norm_a, .norm_m [D]: the mixer's and the MLP's norm
 //	layers.i.gdn.q, .k [HK*K,D]  .v, .g [HV*V,D]  .a, .b [HV,D]  .o [D,HV*V]
 //	layers.i.gdn.conv [C,W]  .A_log, .dt_bias [HV]  .o_norm [V]
 //	layers.i.attn.q [Heads*HeadDim,D]  .k, .v [KVHeads*HeadDim,D]  .o [D,Heads*HeadDim]
-//	layers.i.attn.q_norm [Heads*HeadDim]  .k_norm [KVHeads*HeadDim]
+//	layers.i.attn.gate [Heads*HeadDim,D] with AttnGate
+//	layers.i.attn.q_norm [Heads*HeadDim]  .k_norm [KVHeads*HeadDim], both [HeadDim] with HeadNorm
 //	layers.i.mlp.gate, .up [FF,D]  .down [D,FF]
-//
-// The names are those of the published checkpoints, of which two spellings of
-// the norms are in use (transformers' conversion_mapping for olmo_hybrid).
-func Weights(c *Config) []Weight {
-	var list []Weight
-	d := fmt.Sprintf("hidden_size=%d", c.D)
-	list = append(list, Weight{
-		Role: "embed", Names: []string{"model.embed_tokens.weight"}, Shape: []int{c.N, c.D},
-		why: fmt.Sprintf("vocab_size=%d %s", c.N, d),
-	})
+func Weights(c *Config) []Weight { return weights(c, c.family().nested && c.family().text != "") }
+
+// weights lists them with names below model. or, nested, model.language_model.
+func weights(c *Config, nested bool) []Weight {
+	f := c.family()
+	base := plainPrefix
+	if nested {
+		base = nestedPrefix
+	}
+	embed := vector("embed", "vocab_size", c.N, "hidden_size", c.D)
+	list := named(c, base, "", f.model, []Weight{embed})
 	for i, l := range c.Layers {
-		add := func(role, why string, shape []int, names ...string) *Weight {
-			for j, name := range names {
-				names[j] = fmt.Sprintf("model.layers.%d.%s", i, name)
-				if !strings.HasSuffix(name, "A_log") && !strings.HasSuffix(name, "dt_bias") {
-					names[j] += ".weight"
-				}
-			}
-			list = append(list, Weight{Role: fmt.Sprintf("layers.%d.%s", i, role), Names: names, Shape: shape, why: why})
-			return &list[len(list)-1]
-		}
-		if l.Kind == GDN {
-			keys := fmt.Sprintf("linear_num_key_heads=%d linear_key_head_dim=%d", c.HK, c.K)
-			values := fmt.Sprintf("linear_num_value_heads=%d linear_value_head_dim=%d", c.HV, c.V)
-			perHead := fmt.Sprintf("linear_num_value_heads=%d", c.HV)
-			add("norm_a", d, []int{c.D}, "attention_layer_norm", "input_layernorm")
-			add("gdn.q", keys+" "+d, []int{c.HK * c.K, c.D}, "linear_attn.q_proj")
-			add("gdn.k", keys+" "+d, []int{c.HK * c.K, c.D}, "linear_attn.k_proj")
-			add("gdn.v", values+" "+d, []int{c.HV * c.V, c.D}, "linear_attn.v_proj")
-			add("gdn.a", perHead+" "+d, []int{c.HV, c.D}, "linear_attn.a_proj")
-			add("gdn.b", perHead+" "+d, []int{c.HV, c.D}, "linear_attn.b_proj")
-			add("gdn.g", values+" "+d, []int{c.HV * c.V, c.D}, "linear_attn.g_proj")
-			conv := add("gdn.conv", fmt.Sprintf("%s %s linear_conv_kernel_dim=%d", keys, values, c.W), []int{c.C(), c.W}, "linear_attn.conv1d")
-			conv.Conv = true
-			for _, p := range []string{"q", "k", "v"} {
-				conv.Parts = append(conv.Parts, fmt.Sprintf("model.layers.%d.linear_attn.%s_conv1d.weight", i, p))
-			}
-			add("gdn.A_log", perHead, []int{c.HV}, "linear_attn.A_log")
-			add("gdn.dt_bias", perHead, []int{c.HV}, "linear_attn.dt_bias")
-			add("gdn.o_norm", fmt.Sprintf("linear_value_head_dim=%d", c.V), []int{c.V}, "linear_attn.o_norm")
-			add("gdn.o", values+" "+d, []int{c.D, c.HV * c.V}, "linear_attn.o_proj")
-			add("norm_m", d, []int{c.D}, "feedforward_layer_norm", "post_attention_layernorm")
-		} else {
-			q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-			qWhy := fmt.Sprintf("num_attention_heads=%d", c.Heads)
-			kvWhy := fmt.Sprintf("num_key_value_heads=%d", c.KVHeads)
-			add("attn.q", qWhy+" "+d, []int{q, c.D}, "self_attn.q_proj")
-			add("attn.k", kvWhy+" "+d, []int{kv, c.D}, "self_attn.k_proj")
-			add("attn.v", kvWhy+" "+d, []int{kv, c.D}, "self_attn.v_proj")
-			add("attn.q_norm", qWhy, []int{q}, "self_attn.q_norm")
-			add("attn.k_norm", kvWhy, []int{kv}, "self_attn.k_norm")
-			add("attn.o", qWhy+" "+d, []int{c.D, q}, "self_attn.o_proj")
-			add("norm_a", d, []int{c.D}, "post_attention_layernorm", "feedforward_layer_norm")
-			add("norm_m", d, []int{c.D}, "post_feedforward_layernorm")
-		}
-		ff := fmt.Sprintf("intermediate_size=%d %s", c.FF, d)
-		add("mlp.gate", ff, []int{c.FF, c.D}, "mlp.gate_proj")
-		add("mlp.up", ff, []int{c.FF, c.D}, "mlp.up_proj")
-		add("mlp.down", ff, []int{c.D, c.FF}, "mlp.down_proj")
+		layer := fmt.Sprintf("layers.%d.", i)
+		list = append(list, named(c, base+layer, layer, f.table(l.Kind), roles(c, l))...)
 	}
-	list = append(list, Weight{Role: "norm", Names: []string{"model.norm.weight"}, Shape: []int{c.D}, why: d})
-	head := Weight{
-		Role: "head", Names: []string{"lm_head.weight"}, Shape: []int{c.N, c.D},
-		why: fmt.Sprintf("vocab_size=%d %s", c.N, d),
-	}
+	head := embed
+	head.Role = "head"
 	if c.Tied {
 		head.Same = "embed"
 	}
-	return append(list, head)
+	return append(list, named(c, base, "", f.model, []Weight{vector("norm", "hidden_size", c.D), head})...)
+}
+
+const (
+	plainPrefix  = "model."
+	nestedPrefix = "model.language_model."
+)
+
+// vector makes a weight whose dimensions are single keys of config.json.
+func vector(role string, keys ...any) Weight {
+	w := Weight{Role: role}
+	for i := 0; i < len(keys); i += 2 {
+		w.Shape = append(w.Shape, keys[i+1].(int))
+		w.why = join(w.why, fmt.Sprintf("%s=%d", keys[i], keys[i+1]))
+	}
+	return w
+}
+
+// join appends the words of b that a lacks.
+func join(a, b string) string {
+	words := strings.Fields(a)
+	for _, w := range strings.Fields(b) {
+		if !slices.Contains(words, w) {
+			words = append(words, w)
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// roles lists the weights of a layer, without names.
+func roles(c *Config, l Layer) []Weight {
+	var list []Weight
+	add := func(role, why string, shape ...int) { list = append(list, Weight{Role: role, Shape: shape, why: why}) }
+	d := fmt.Sprintf("hidden_size=%d", c.D)
+	norm := func(role string) { add(role, d, c.D) }
+	if l.PreNorm {
+		norm("norm_a")
+	}
+	if l.Kind == GDN {
+		keys := fmt.Sprintf("linear_num_key_heads=%d linear_key_head_dim=%d", c.HK, c.K)
+		values := fmt.Sprintf("linear_num_value_heads=%d linear_value_head_dim=%d", c.HV, c.V)
+		perHead := fmt.Sprintf("linear_num_value_heads=%d", c.HV)
+		add("gdn.q", keys+" "+d, c.HK*c.K, c.D)
+		add("gdn.k", keys+" "+d, c.HK*c.K, c.D)
+		add("gdn.v", values+" "+d, c.HV*c.V, c.D)
+		add("gdn.a", perHead+" "+d, c.HV, c.D)
+		add("gdn.b", perHead+" "+d, c.HV, c.D)
+		add("gdn.g", values+" "+d, c.HV*c.V, c.D)
+		add("gdn.conv", fmt.Sprintf("%s %s linear_conv_kernel_dim=%d", keys, values, c.W), c.C(), c.W)
+		list[len(list)-1].Conv = true
+		add("gdn.A_log", perHead, c.HV)
+		add("gdn.dt_bias", perHead, c.HV)
+		add("gdn.o_norm", fmt.Sprintf("linear_value_head_dim=%d", c.V), c.V)
+		add("gdn.o", values+" "+d, c.D, c.HV*c.V)
+	} else {
+		q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
+		qWhy := fmt.Sprintf("num_attention_heads=%d", c.Heads)
+		kvWhy := fmt.Sprintf("num_key_value_heads=%d", c.KVHeads)
+		if c.HeadDim*c.Heads != c.D {
+			dim := fmt.Sprintf(" head_dim=%d", c.HeadDim)
+			qWhy, kvWhy = qWhy+dim, kvWhy+dim
+		}
+		add("attn.q", qWhy+" "+d, q, c.D)
+		add("attn.k", kvWhy+" "+d, kv, c.D)
+		add("attn.v", kvWhy+" "+d, kv, c.D)
+		if c.AttnGate {
+			add("attn.gate", qWhy+" "+d, q, c.D)
+		}
+		if c.HeadNorm {
+			add("attn.q_norm", fmt.Sprintf("head_dim=%d", c.HeadDim), c.HeadDim)
+			add("attn.k_norm", fmt.Sprintf("head_dim=%d", c.HeadDim), c.HeadDim)
+		} else {
+			add("attn.q_norm", qWhy, q)
+			add("attn.k_norm", kvWhy, kv)
+		}
+		add("attn.o", qWhy+" "+d, c.D, q)
+	}
+	if !l.PreNorm {
+		norm("norm_a")
+	}
+	norm("norm_m")
+	ff := fmt.Sprintf("intermediate_size=%d %s", c.FF, d)
+	add("mlp.gate", ff, c.FF, c.D)
+	add("mlp.up", ff, c.FF, c.D)
+	add("mlp.down", ff, c.D, c.FF)
+	return list
+}
+
+// named gives weights the forms of a table's lines, whose files lie below file,
+// and puts role before their roles.
+func named(c *Config, file, role string, table []line, list []Weight) []Weight {
+	at := map[string]int{}
+	for i, w := range list {
+		at[w.Role] = i
+	}
+	for _, l := range table {
+		form := Form{}
+		for _, name := range strings.Fields(l.file) {
+			if role != "" {
+				name = file + name
+			} else if rest, ok := strings.CutPrefix(name, plainPrefix); ok {
+				name = file + rest
+			}
+			form.Names = append(form.Names, name)
+		}
+		ours := strings.Fields(l.ours)
+		if len(ours) > 1 {
+			form.Groups = l.each.of(c)
+		}
+		for _, o := range ours {
+			if i, ok := at[o]; ok && form.Groups > 0 {
+				form.Step += list[i].Shape[0] / form.Groups
+				form.why = join(form.why, list[i].why)
+			}
+		}
+		for _, o := range ours {
+			o, less := strings.CutSuffix(o, "-1")
+			i, ok := at[o]
+			if !ok {
+				continue
+			}
+			if less {
+				list[i].Plus = 1
+			}
+			if form.Groups > 0 {
+				form.Count = list[i].Shape[0] / form.Groups
+			}
+			list[i].Forms = append(list[i].Forms, form)
+			form.First += form.Count
+		}
+	}
+	for i := range list {
+		if len(list[i].Forms) == 0 {
+			panic("config: no name for " + list[i].Role + " in the table of " + c.ModelType)
+		}
+		list[i].Role = role + list[i].Role
+	}
+	return list
 }
 
 // Source is a checkpoint's list of tensors.
@@ -149,51 +262,121 @@ type Source interface {
 	Tensor(name string) (safetensors.Tensor, bool)
 }
 
-const layerPrefix = "model.layers."
+// Tensor is a tensor as files of a model hold it.
+type Tensor struct {
+	Name  string
+	Shape []int
+	Role  string // of the first weight in it
+	Plus  float32
+}
 
-// layerOf cuts the number, as text, out of model.layers.NUMBER.rest.
-func layerOf(name string) (number string, ok bool) {
-	rest, ok := strings.CutPrefix(name, layerPrefix)
+// Tensors lists the tensors of a checkpoint of c in the preferred spellings. A
+// tied head is not among them.
+func Tensors(c *Config) []Tensor {
+	var list []Tensor
+	seen := map[string]bool{}
+	for _, w := range Weights(c) {
+		f := w.Forms[0]
+		if w.Same != "" || seen[f.Names[0]] {
+			continue
+		}
+		seen[f.Names[0]] = true
+		list = append(list, Tensor{f.Names[0], w.stored(f), w.Role, w.Plus})
+	}
+	return list
+}
+
+// stored is the shape of the file's tensor, whole if its rows are in parts.
+func (w Weight) stored(f Form) []int {
+	shape := slices.Clone(w.Shape)
+	if f.Groups > 0 {
+		shape[0] = f.Groups * f.Step
+	}
+	if w.Conv {
+		shape = slices.Insert(shape, 1, 1)
+	}
+	return shape
+}
+
+// layerOf cuts the number, as text, out of BASElayers.NUMBER.rest.
+func layerOf(base, name string) (number string, ok bool) {
+	rest, ok := strings.CutPrefix(name, base+"layers.")
 	number, _, dot := strings.Cut(rest, ".")
 	return number, ok && dot
 }
 
+// Skipped counts tensors that a checkpoint holds and the language model has no
+// use for.
+type Skipped struct {
+	What    string // such as vision
+	Tensors int
+	Bytes   int64
+}
+
+func (s Skipped) String() string {
+	return fmt.Sprintf("%s: %d tensors, %.1f MB", s.What, s.Tensors, float64(s.Bytes)/1e6)
+}
+
+// Skips lists what of a checkpoint Resolve leaves aside, such as its vision part.
+func Skips(c *Config, src Source) []Skipped {
+	by := map[string]Skipped{}
+	for _, name := range src.Names() {
+		if what := c.family().skipped(name); what != "" {
+			t, _ := src.Tensor(name)
+			by[what] = Skipped{what, by[what].Tensors + 1, by[what].Bytes + t.Bytes}
+		}
+	}
+	var list []Skipped
+	for _, what := range slices.Sorted(maps.Keys(by)) {
+		list = append(list, by[what])
+	}
+	return list
+}
+
 // Resolve finds the tensor of every role that c needs. A layer that config.json
 // does not have, a missing weight, another shape or element type, a weight in
-// both spellings and a tensor of no use are errors of one line that begins with
-// "weights: ". A tied model may still carry a head, which then is used.
+// two spellings and a tensor of no use are errors of one line that begins with
+// "weights: ". A tied model may still carry a head, which then is used. What
+// [Skips] lists is left aside.
 func Resolve(c *Config, src Source) (map[string]Found, error) {
-	r := &resolver{c: c, left: map[string]safetensors.Tensor{}}
+	family := c.family()
+	r := &resolver{c: c, base: plainPrefix, have: map[string]safetensors.Tensor{}, used: map[string]bool{}}
 	for _, name := range src.Names() {
-		if number, ok := layerOf(name); ok {
+		// Old checkpoints carry the frequencies, which config.json gives.
+		if strings.HasSuffix(name, "rotary_emb.inv_freq") || family.skipped(name) != "" {
+			continue
+		}
+		if family.nested && strings.HasPrefix(name, nestedPrefix) {
+			r.base = nestedPrefix
+		}
+		r.have[name], _ = src.Tensor(name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.have)) {
+		if number, ok := layerOf(r.base, name); ok {
 			if i, err := strconv.Atoi(number); err != nil || i < 0 || i >= len(c.Layers) {
 				return nil, fmt.Errorf("weights: %s: got layer %s, want layers 0 to %d (config.json num_hidden_layers=%d)", name, number, len(c.Layers)-1, len(c.Layers))
 			}
 		}
-		// Old checkpoints carry the frequencies, which config.json gives.
-		if strings.HasSuffix(name, "rotary_emb.inv_freq") {
-			continue
-		}
-		r.left[name], _ = src.Tensor(name)
 	}
 	found := map[string]Found{}
-	for _, w := range Weights(c) {
+	for _, w := range weights(c, r.base == nestedPrefix) {
 		f, err := r.find(w)
 		if err != nil {
 			return nil, fmt.Errorf("weights: %s: %w", w.Role, err)
 		}
 		if f.Same != "" {
 			same := found[f.Same]
-			f.DType, f.Tensors = same.DType, same.Tensors
+			f.DType, f.Tensors, f.form = same.DType, same.Tensors, same.form
 		}
 		found[w.Role] = f
 	}
-	if len(r.left) > 0 {
-		extra := make([]string, 0, len(r.left))
-		for name := range r.left {
+	var extra []string
+	for _, name := range slices.Sorted(maps.Keys(r.have)) {
+		if !r.used[name] {
 			extra = append(extra, name)
 		}
-		slices.Sort(extra)
+	}
+	if len(extra) > 0 {
 		more := ""
 		if n := len(extra) - 1; n > 0 {
 			more = fmt.Sprintf(" (and %d more)", n)
@@ -203,60 +386,60 @@ func Resolve(c *Config, src Source) (map[string]Found, error) {
 	return found, nil
 }
 
-// resolver takes the tensors that it hands out off left.
+// resolver marks the tensors that it hands out.
 type resolver struct {
 	c    *Config
-	left map[string]safetensors.Tensor
+	base string // what the names of layers begin with
+	have map[string]safetensors.Tensor
+	used map[string]bool
 }
 
 func (r *resolver) find(w Weight) (Found, error) {
-	f := Found{Role: w.Role, Shape: w.Shape}
-	var names []string
-	for _, name := range w.Names {
-		if _, ok := r.left[name]; ok {
-			names = append(names, name)
-		}
-	}
-	if w.Parts != nil {
-		var parts []string
-		for _, name := range w.Parts {
-			if _, ok := r.left[name]; ok {
-				parts = append(parts, name)
+	f := Found{Role: w.Role, Shape: w.Shape, Plus: w.Plus}
+	var in []Form // forms of which there is something
+	var first []string
+	for _, form := range w.Forms {
+		for _, name := range form.Names {
+			if _, ok := r.have[name]; ok {
+				in, first = append(in, form), append(first, name)
+				break
 			}
 		}
-		switch {
-		case len(names) > 0 && len(parts) > 0:
-			return f, fmt.Errorf("got both %s and %s, want one form", names[0], parts[0])
-		case len(parts) > 0 && len(parts) < len(w.Parts):
-			return f, fmt.Errorf("got %s alone, want %s", strings.Join(parts, " and "), strings.Join(w.Parts, ", "))
-		case len(parts) > 0:
-			return r.take(f, w, parts)
-		}
 	}
-	switch len(names) {
-	case 1:
-		return r.take(f, w, names)
-	case 0:
-		if w.Same != "" {
-			f.Same = w.Same
-			return f, nil
-		}
+	switch {
+	case len(in) == 0 && w.Same != "":
+		f.Same = w.Same
+		return f, nil
+	case len(in) == 0:
 		return f, r.missing(w)
+	case len(in) > 1 && len(in[0].Names) == len(in[1].Names):
+		return f, fmt.Errorf("got both %s and %s, want one spelling", first[0], first[1])
+	case len(in) > 1:
+		return f, fmt.Errorf("got both %s and %s, want one form", first[0], first[1])
 	}
-	return f, fmt.Errorf("got both %s and %s, want one spelling", names[0], names[1])
+	var parts []string
+	for _, name := range in[0].Names {
+		if _, ok := r.have[name]; ok {
+			parts = append(parts, name)
+		}
+	}
+	if len(parts) < len(in[0].Names) {
+		return f, fmt.Errorf("got %s alone, want %s", strings.Join(parts, " and "), strings.Join(in[0].Names, ", "))
+	}
+	return r.take(f, w, in[0])
 }
 
 func (r *resolver) missing(w Weight) error {
-	want := strings.Join(w.Names, " or ")
-	if w.Parts != nil {
-		want += " or " + strings.Join(w.Parts, ", ")
+	var forms []string
+	for _, f := range w.Forms {
+		forms = append(forms, strings.Join(f.Names, ", "))
 	}
 	why := ""
-	if number, ok := layerOf(w.Names[0]); ok {
+	if number, ok := layerOf(r.base, w.Forms[0].Names[0]); ok {
 		i, _ := strconv.Atoi(number)
 		has := func(part string) bool {
-			for name := range r.left {
-				if strings.HasPrefix(name, layerPrefix+number+"."+part) {
+			for name := range r.have {
+				if strings.HasPrefix(name, r.base+"layers."+number+"."+part) {
 					return true
 				}
 			}
@@ -272,23 +455,22 @@ func (r *resolver) missing(w Weight) error {
 		}
 	} else if w.Role == "head" {
 		why = " (config.json tie_word_embeddings=false)"
-	} else if names := slices.Sorted(maps.Keys(r.left)); w.Role == "embed" && len(names) > 0 {
+	} else if names := slices.Sorted(maps.Keys(r.have)); w.Role == "embed" && len(names) > 0 {
 		why = fmt.Sprintf(": the checkpoint has %d tensors of other names, such as %s", len(names), names[0])
 	}
-	return fmt.Errorf("missing, want %s%s", want, why)
+	return fmt.Errorf("missing, want %s%s", strings.Join(forms, " or "), why)
 }
 
-// take checks the tensors of those names against w.
-func (r *resolver) take(f Found, w Weight, names []string) (Found, error) {
-	rows, tail := 0, w.Shape[1:]
-	if w.Conv {
-		tail = append([]int{1}, tail...)
-	}
+// take checks the tensors of a form against w.
+func (r *resolver) take(f Found, w Weight, form Form) (Found, error) {
+	f.form = form
+	want := w.stored(form)
+	rows, tail := 0, want[1:]
 	var shapes []string
 	fits := true
-	for _, name := range names {
-		t := r.left[name]
-		delete(r.left, name)
+	for _, name := range form.Names {
+		t := r.have[name]
+		r.used[name] = true
 		if !slices.Contains([]safetensors.DType{safetensors.F32, safetensors.F16, safetensors.BF16}, t.DType) {
 			return f, fmt.Errorf("dtype %s, want F32, F16 or BF16", t.DType)
 		}
@@ -304,8 +486,8 @@ func (r *resolver) take(f Found, w Weight, names []string) (Found, error) {
 		}
 		rows += min(t.Shape[0], math.MaxInt32) // no overflow
 	}
-	if !fits || rows != w.Shape[0] {
-		return f, fmt.Errorf("shape %s, want %v (config.json %s)", strings.Join(shapes, " + "), append([]int{w.Shape[0]}, tail...), w.why)
+	if !fits || rows != want[0] {
+		return f, fmt.Errorf("shape %s, want %v (config.json %s)", strings.Join(shapes, " + "), want, cmp.Or(form.why, w.why))
 	}
 	return f, nil
 }
@@ -316,8 +498,8 @@ type Reader interface {
 	ReadRaw(name string, p []byte, off int64) error
 }
 
-// ReadF32 reads a weight as float32 in the order of Shape. A NaN or an infinity
-// in it is an error.
+// ReadF32 reads a weight as float32 in the order of Shape, with Plus added. A NaN
+// or an infinity in it is an error.
 func (f Found) ReadF32(r Reader) ([]float32, error) {
 	if len(f.Tensors) == 0 {
 		return nil, fmt.Errorf("weights: %s: nothing to read: not resolved", f.Role)
@@ -328,15 +510,23 @@ func (f Found) ReadF32(r Reader) ([]float32, error) {
 		if err != nil {
 			return nil, fmt.Errorf("weights: %s: %w", f.Role, err)
 		}
-		if len(f.Tensors) == 1 {
+		if len(f.Tensors) == 1 && f.form.Groups == 0 {
 			all = x
 			break
 		}
-		all = append(all, x...)
+		for _, p := range f.Pieces() {
+			if p.Tensor.Name == t.Name {
+				size := int64(f.DType.Size())
+				all = append(all, x[p.Off/size:][:p.Bytes/size]...)
+			}
+		}
 	}
 	for i, v := range all {
 		if d := v - v; d != 0 {
 			return nil, f.notFinite(i)
+		}
+		if f.Plus != 0 {
+			all[i] = v + f.Plus
 		}
 	}
 	return all, nil
@@ -350,11 +540,11 @@ func (f Found) ReadRaw(r Reader) ([]byte, error) {
 	}
 	all := make([]byte, f.Bytes())
 	pos := int64(0)
-	for _, t := range f.Tensors {
-		if err := r.ReadRaw(t.Name, all[pos:pos+t.Bytes], 0); err != nil {
+	for _, p := range f.Pieces() {
+		if err := r.ReadRaw(p.Tensor.Name, all[pos:pos+p.Bytes], p.Off); err != nil {
 			return nil, fmt.Errorf("weights: %s: %w", f.Role, err)
 		}
-		pos += t.Bytes
+		pos += p.Bytes
 	}
 	return all, f.CheckFinite(all)
 }

@@ -29,11 +29,11 @@ func published(c *Config) tensors {
 	t := tensors{}
 	for _, w := range Weights(c) {
 		if !w.Conv {
-			t.put(w.Names[0], w.Shape...)
+			t.put(w.Forms[0].Names[0], w.Shape...)
 			continue
 		}
 		for i, rows := range []int{c.HK * c.K, c.HK * c.K, c.HV * c.V} {
-			t.put(w.Parts[i], rows, 1, c.W)
+			t.put(w.Forms[1].Names[i], rows, 1, c.W)
 		}
 	}
 	return t

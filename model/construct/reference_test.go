@@ -210,7 +210,7 @@ func (r *reference[T]) gdn(p string, xs [][]T) [][]T {
 					o[j] += s[i*r.V+j] * q[i] / root(T(r.K))
 				}
 			}
-			y = append(y, rmsNorm(o, r.w[p+"o_norm.weight"], config.OutputNormEps)...)
+			y = append(y, rmsNorm(o, r.w[p+"o_norm.weight"], T(r.ONormEps))...)
 		}
 		for i := range y {
 			y[i] *= T(silu(float64(gate[i])))

@@ -23,7 +23,7 @@ const dir = "../../testdata/golden"
 func TestGoldenFiles(t *testing.T) {
 	for name, layers := range map[string]string{
 		"olmo-hybrid": "ggga", "olmo-hybrid-nope": "ggga", "olmo-hybrid-rope-gqa-poseig": "aggag",
-		"olmo-hybrid-vheads-odd": "gag", "olmo3-sliding-yarn": "aaaa",
+		"olmo-hybrid-vheads-odd": "gag", "olmo3-sliding-yarn": "aaaa", "qwen3-next-dense": "ggga", "qwen3.5-text": "ggga",
 	} {
 		t.Run(name, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join(dir, name, "config.json"))

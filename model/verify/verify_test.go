@@ -40,6 +40,8 @@ var cases = map[string]string{
 	"testdata/golden/olmo-hybrid-rope-gqa-poseig": "testdata/golden/olmo-hybrid-rope-gqa-poseig/golden.safetensors",
 	"testdata/golden/olmo-hybrid-vheads-odd":      "testdata/golden/olmo-hybrid-vheads-odd/golden.safetensors",
 	"testdata/golden/olmo3-sliding-yarn":          "testdata/golden/olmo3-sliding-yarn/golden.safetensors",
+	"testdata/golden/qwen3-next-dense":            "testdata/golden/qwen3-next-dense/golden.safetensors",
+	"testdata/golden/qwen3.5-text":                "testdata/golden/qwen3.5-text/golden.safetensors",
 	"web/zoo/st-gdn-neg":                          "testdata/golden/zoo/st-gdn-neg.safetensors",
 	"web/zoo/recall-transformer":                  "testdata/golden/zoo/recall-transformer.safetensors",
 	"web/zoo/sbr-hybrid-neg":                      "testdata/golden/zoo/sbr-hybrid-neg.safetensors",
