@@ -19,11 +19,7 @@ import (
 func RandomCheckpoint(cfg *config.Config, dtype safetensors.DType, seed uint64) (*safetensors.Checkpoint, error) {
 	var entries []safetensors.Entry
 	for _, t := range config.Tensors(cfg) {
-		e, err := RandomTensor(t, dtype, seed)
-		if err != nil {
-			return nil, err
-		}
-		entries = append(entries, e)
+		entries = append(entries, RandomTensor(t, dtype, seed))
 	}
 	var b bytes.Buffer
 	if err := safetensors.Write(&b, entries, nil); err != nil {
@@ -32,32 +28,46 @@ func RandomCheckpoint(cfg *config.Config, dtype safetensors.DType, seed uint64) 
 	return safetensors.OpenCheckpoint(oneFile(b.Bytes()))
 }
 
-// RandomTensor draws a tensor of a checkpoint: normal matrices scaled by their inner length, norms
-// near one, and decays and time steps as the published initialisation draws them. A tensor depends on
-// the seed and its name alone; other types hold the same values rounded.
-func RandomTensor(t config.Tensor, dtype safetensors.DType, seed uint64) (safetensors.Entry, error) {
-	h := fnv.New64a()
-	h.Write([]byte(t.Name))
-	rng := rand.New(rand.NewPCG(seed, h.Sum64()))
-	n := 1
-	for _, s := range t.Shape {
-		n *= s
-	}
-	v := make([]float32, n)
-	scale := 1 / math.Sqrt(float64(t.Shape[len(t.Shape)-1]))
-	for i := range v {
+// RandomTensor is a tensor of a checkpoint, drawn as it is written: normal matrices scaled by their
+// inner length, norms near one, and decays and time steps as the published initialisation draws
+// them. A tensor depends on the seed and its name alone; other types hold the same values rounded.
+func RandomTensor(t config.Tensor, dtype safetensors.DType, seed uint64) safetensors.Entry {
+	inner := t.Shape[len(t.Shape)-1]
+	scale := 1 / math.Sqrt(float64(inner))
+	draw := func(r *rand.Rand) float32 {
 		switch {
 		case len(t.Shape) > 1:
-			v[i] = float32(rng.NormFloat64() * scale)
+			return float32(r.NormFloat64() * scale)
 		case strings.HasSuffix(t.Role, "A_log"):
-			v[i] = float32(math.Log(0.01 + 4*rng.Float64()))
+			return float32(math.Log(0.01 + 4*r.Float64()))
 		case strings.HasSuffix(t.Role, "dt_bias"):
-			v[i] = float32(-4 + 3*rng.Float64())
-		default:
-			v[i] = float32(1-float64(t.Plus)) + float32(0.2*rng.NormFloat64())
+			return float32(-4 + 3*r.Float64())
 		}
+		return 1 - t.Plus + float32(0.2*r.NormFloat64())
 	}
-	return safetensors.EntryF32(t.Name, dtype, t.Shape, v)
+	return safetensors.Entry{Name: t.Name, DType: dtype, Shape: t.Shape, Fill: func(w io.Writer) error {
+		h := fnv.New64a()
+		h.Write([]byte(t.Name))
+		rng := rand.New(rand.NewPCG(seed, h.Sum64()))
+		n := 1
+		for _, d := range t.Shape {
+			n *= d
+		}
+		for v := make([]float32, min(n, 1<<16)); n > 0; n -= len(v) {
+			v = v[:min(n, len(v))]
+			for i := range v {
+				v[i] = draw(rng)
+			}
+			e, err := safetensors.EntryF32(t.Name, dtype, []int{len(v)}, v)
+			if err != nil {
+				return err
+			}
+			if _, err := w.Write(e.Data); err != nil {
+				return err
+			}
+		}
+		return nil
+	}}
 }
 
 // oneFile is a model directory that holds model.safetensors alone.

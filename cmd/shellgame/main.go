@@ -18,6 +18,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"shellgame/internal/version"
+	"shellgame/model/construct"
 	"shellgame/webgpu"
 )
 
@@ -41,7 +42,7 @@ type cli struct {
 	Trace     traceCmd     `cmd:"" help:"Print all that a model does with a program, as JSON."`
 	Check     checkCmd     `cmd:"" help:"Test this device's kernels against plain Go."`
 	Bench     benchCmd     `cmd:"" help:"Time a kernel after its check passed."`
-	Construct constructCmd `cmd:"" help:"Write a model that was worked out, not trained."`
+	Construct constructCmd `cmd:"" help:"Write a model that nobody trained."`
 	Window    windowCmd    `cmd:"" help:"Show the stage in a window of its own."`
 }
 
@@ -68,7 +69,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	parser, err := kong.New(&c,
 		kong.Name("shellgame"),
 		kong.Description("A playground where people watch a hybrid language model think."),
-		kong.Vars{"version": "shellgame " + version.String()},
+		kong.Vars{"version": "shellgame " + version.String(), "shapes": strings.Join(construct.Shapes(), ", ")},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(n int) { code = n }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),

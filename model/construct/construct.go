@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -81,11 +82,23 @@ func Files(kind string) (map[string][]byte, error) {
 
 // Write makes the folder dir with a model's files. The folder appears complete,
 // under its name, or not at all; one that holds something already is refused.
-func Write(kind, dir string) (err error) {
+func Write(kind, dir string) error {
 	files, err := Files(kind)
 	if err != nil {
 		return err
 	}
+	return folder(dir, func(temp string) error {
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			if err := writeFile(filepath.Join(temp, name), files[name]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// folder makes dir of what fill writes to a folder beside it.
+func folder(dir string, fill func(temp string) error) (err error) {
 	dir = filepath.Clean(dir)
 	if old, err := os.ReadDir(dir); err == nil && len(old) > 0 {
 		return fmt.Errorf("construct: %s: got a folder with %d entries, want none or an empty one: choose another", dir, len(old))
@@ -108,10 +121,8 @@ func Write(kind, dir string) (err error) {
 	if err := os.Chmod(temp, 0o755); err != nil {
 		return fmt.Errorf("construct: %w", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		if err := writeFile(filepath.Join(temp, name), files[name]); err != nil {
-			return fmt.Errorf("construct: %w", err)
-		}
+	if err := fill(temp); err != nil {
+		return fmt.Errorf("construct: %w", err)
 	}
 	syncDir(temp)
 	// An empty folder in the way keeps some systems from renaming.
@@ -126,11 +137,19 @@ func Write(kind, dir string) (err error) {
 }
 
 func writeFile(path string, data []byte) error {
+	return createFile(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// createFile makes a file of what fill writes.
+func createFile(path string, fill func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return err
 	}
-	if _, err := f.Write(data); err != nil {
+	if err := fill(f); err != nil {
 		f.Close()
 		return err
 	}

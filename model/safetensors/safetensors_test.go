@@ -171,8 +171,8 @@ func TestWriteRead(t *testing.T) {
 		mustEntry(t, "big", F32, []int{len(x)}, x),
 		mustEntry(t, "half", F16, []int{len(x)}, x),
 		mustEntry(t, "brain", BF16, []int{3, 1}, small),
-		Entry{"ids", I32, []int{2}, []byte{1, 0, 0, 0, 255, 255, 255, 255}},
-		Entry{"long", I64, []int{1}, []byte{0, 0, 0, 0, 1, 0, 0, 0}},
+		Entry{Name: "ids", DType: I32, Shape: []int{2}, Data: []byte{1, 0, 0, 0, 255, 255, 255, 255}},
+		Entry{Name: "long", DType: I64, Shape: []int{1}, Data: []byte{0, 0, 0, 0, 1, 0, 0, 0}},
 	)
 	f, err := openBytes(b)
 	if err != nil {
@@ -217,9 +217,10 @@ func TestWriteRefuses(t *testing.T) {
 		entries []Entry
 		want    string
 	}{
-		{[]Entry{{"w", F32, []int{2}, make([]byte, 4)}}, `safetensors: writing "w": got 4 bytes, want 8 (shape [2] of F32)`},
-		{[]Entry{{"w", "Q4", []int{1}, make([]byte, 1)}}, `safetensors: writing "w": got 1 bytes, want 0 (shape [1] of Q4)`},
-		{[]Entry{{"w", U8, nil, []byte{1}}, {"w", U8, nil, []byte{1}}}, `safetensors: writing "w": the name stands twice or is reserved`},
+		{[]Entry{{Name: "w", DType: F32, Shape: []int{2}, Data: make([]byte, 4)}}, `safetensors: writing "w": got 4 bytes, want 8 (shape [2] of F32)`},
+		{[]Entry{{Name: "w", DType: "Q4", Shape: []int{1}, Data: make([]byte, 1)}}, `safetensors: writing "w": got 1 bytes, want 0 (shape [1] of Q4)`},
+		{[]Entry{{Name: "w", DType: F32, Shape: []int{2}, Fill: func(w io.Writer) error { _, err := w.Write(make([]byte, 7)); return err }}}, `safetensors: writing "w": got 7 bytes, want 8 (shape [2] of F32)`},
+		{[]Entry{{Name: "w", DType: U8, Data: []byte{1}}, {Name: "w", DType: U8, Data: []byte{1}}}, `safetensors: writing "w": the name stands twice or is reserved`},
 	} {
 		if err := Write(io.Discard, c.entries, nil); err == nil || err.Error() != c.want {
 			t.Errorf("got %v, want %s", err, c.want)

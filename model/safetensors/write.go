@@ -19,6 +19,8 @@ type Entry struct {
 	DType DType
 	Shape []int
 	Data  []byte // product of Shape times DType.Size bytes, little endian
+	// Fill, when set, writes what Data would hold.
+	Fill func(io.Writer) error
 }
 
 // EntryF32 converts x to F32, F16 or BF16 (nearest, ties to even). It fails for
@@ -85,18 +87,18 @@ func Write(w io.Writer, entries []Entry, meta map[string]string) error {
 			return fmt.Errorf("safetensors: writing %q: the name stands twice or is reserved", e.Name)
 		}
 		seen[e.Name] = true
-		if want := elems(e.Shape) * e.DType.Size(); e.DType.Size() == 0 || len(e.Data) != want {
-			return fmt.Errorf("safetensors: writing %q: got %d bytes, want %d (shape %v of %s)", e.Name, len(e.Data), want, e.Shape, e.DType)
+		if e.DType.Size() == 0 || e.Fill == nil && len(e.Data) != e.bytes() {
+			return e.wrongSize(len(e.Data))
 		}
 		err := member(e.Name, struct {
 			DType   DType  `json:"dtype"`
 			Shape   []int  `json:"shape"`
 			Offsets [2]int `json:"data_offsets"`
-		}{e.DType, append([]int{}, e.Shape...), [2]int{pos, pos + len(e.Data)}})
+		}{e.DType, append([]int{}, e.Shape...), [2]int{pos, pos + e.bytes()}})
 		if err != nil {
 			return fmt.Errorf("safetensors: writing %q: %w", e.Name, err)
 		}
-		pos += len(e.Data)
+		pos += e.bytes()
 	}
 	header = append(header, '}')
 	for len(header)%8 != 0 {
@@ -109,9 +111,70 @@ func Write(w io.Writer, entries []Entry, meta map[string]string) error {
 		return fmt.Errorf("safetensors: writing: %w", err)
 	}
 	for _, e := range entries {
-		if _, err := w.Write(e.Data); err != nil {
-			return fmt.Errorf("safetensors: writing %q: %w", e.Name, err)
+		if err := e.write(w); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+func (e *Entry) bytes() int { return elems(e.Shape) * e.DType.Size() }
+
+func (e *Entry) wrongSize(got int) error {
+	return fmt.Errorf("safetensors: writing %q: got %d bytes, want %d (shape %v of %s)", e.Name, got, e.bytes(), e.Shape, e.DType)
+}
+
+func (e *Entry) write(w io.Writer) error {
+	fill := e.Fill
+	if fill == nil {
+		fill = func(w io.Writer) error {
+			_, err := w.Write(e.Data)
+			return err
+		}
+	}
+	n := &tally{w: w}
+	if err := fill(n); err != nil {
+		return fmt.Errorf("safetensors: writing %q: %w", e.Name, err)
+	}
+	if n.n != e.bytes() {
+		return e.wrongSize(n.n)
+	}
+	return nil
+}
+
+// tally counts what is written.
+type tally struct {
+	w io.Writer
+	n int
+}
+
+func (t *tally) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.n += n
+	return n, err
+}
+
+// Split shares entries out, in their order, among files of at most limit bytes of tensors, or of one
+// tensor that is larger, and returns them by name with the model.safetensors.index.json of all.
+func Split(entries []Entry, limit int64) (map[string][]Entry, []byte, error) {
+	var files [][]Entry
+	size, total := int64(0), int64(0)
+	for _, e := range entries {
+		n := int64(e.bytes())
+		if len(files) == 0 || size+n > limit {
+			files, size = append(files, nil), 0
+		}
+		files[len(files)-1] = append(files[len(files)-1], e)
+		size, total = size+n, total+n
+	}
+	named, weightMap := map[string][]Entry{}, map[string]string{}
+	for i, f := range files {
+		name := fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(files))
+		named[name] = f
+		for _, e := range f {
+			weightMap[e.Name] = name
+		}
+	}
+	index, err := json.MarshalIndent(map[string]any{"metadata": map[string]int64{"total_size": total}, "weight_map": weightMap}, "", "  ")
+	return named, append(index, '\n'), err
 }
