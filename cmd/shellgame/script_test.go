@@ -41,6 +41,7 @@ func TestScripts(t *testing.T) {
 		}
 		return p
 	}
+	models := bpeModels(t, t.TempDir())
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -48,6 +49,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("ZOO", abs(zoo))
 			e.Setenv("GOLDEN", abs(golden))
+			e.Setenv("BPE", models)
 			for _, name := range []string{"VK_ICD_FILENAMES", "VK_DRIVER_FILES"} {
 				if value, ok := os.LookupEnv(name); ok {
 					e.Setenv(name, value)

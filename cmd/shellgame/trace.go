@@ -19,12 +19,12 @@ type traceCmd struct {
 	Program string `arg:"" help:"The program; one line will do."`
 }
 
-// keep reads --state.
-func (c *traceCmd) keep(steps int) (func(t int) bool, error) {
-	switch every, ok := strings.CutPrefix(c.State, "every="); {
-	case c.State == "all":
+// keepStates reads --state: which of the steps keep the state, nil for all.
+func keepStates(state string, steps int) (func(t int) bool, error) {
+	switch every, ok := strings.CutPrefix(state, "every="); {
+	case state == "all":
 		return nil, nil
-	case c.State == "last":
+	case state == "last":
 		return func(t int) bool { return t == steps-1 }, nil
 	case ok:
 		n, err := strconv.Atoi(every)
@@ -32,11 +32,11 @@ func (c *traceCmd) keep(steps int) (func(t int) bool, error) {
 			return func(t int) bool { return (t+1)%n == 0 || t == steps-1 }, nil
 		}
 	}
-	return nil, usage("--state: got %q, want all, every=N or last", c.State)
+	return nil, usage("--state: got %q, want all, every=N or last", state)
 }
 
 func (c *traceCmd) Run(a *app) error {
-	if _, err := c.keep(1); err != nil {
+	if _, err := keepStates(c.State, 1); err != nil {
 		return err
 	}
 	p, err := task.Parse(c.Program)
@@ -46,7 +46,7 @@ func (c *traceCmd) Run(a *app) error {
 	if err := playback.Check(p, math.MaxInt); err != nil {
 		return err
 	}
-	keep, err := c.keep(len(p.Tokens()))
+	keep, err := keepStates(c.State, len(p.Tokens()))
 	if err != nil {
 		return err
 	}
