@@ -91,6 +91,9 @@ func (m *Model) NewRunner(o Options) (*Runner, error) {
 	if err := o.Switches.Check(m.Config); err != nil {
 		return nil, err
 	}
+	if k := m.Config.K; k > shaders.MaxK {
+		return nil, fmt.Errorf("model: running %s: linear_key_head_dim: got %d, want at most %d: a head's keys must fit a workgroup's memory", m.Name, k, shaders.MaxK)
+	}
 	set := func(v *int, def int) {
 		if *v <= 0 {
 			*v = def

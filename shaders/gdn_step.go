@@ -10,6 +10,10 @@ type GDNParams struct {
 	Col    uint32 // first column of q; k and v follow
 }
 
+// MaxK is the largest key dim of [GDNStep]: a few tokens' keys and queries must fit the workgroup
+// memory.
+const MaxK = 432
+
 // gdnShapes are the (K, V) of the models in use, and edges of the kernels' tiles.
 var gdnShapes = []C{{"K": 5, "V": 1}, {"K": 12, "V": 24}, {"K": 32, "V": 64}, {"K": 96, "V": 192}, {"K": 128, "V": 128}}
 

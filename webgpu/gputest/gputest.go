@@ -29,7 +29,7 @@ var opened struct {
 }
 
 // GPU returns the GPU of this process: Vulkan's (Metal's, DX12's) natively, the browser's under
-// js. Without one the test is skipped with the reason, or fails where REQUIRE_DEVICES names it.
+// js. Whatever it could do, it is held to WebGPU's default limits. Without one the test is skipped with the reason, or fails where REQUIRE_DEVICES names it.
 func GPU(t testing.TB) webgpu.Device {
 	t.Helper()
 	opened.Do(func() {
@@ -37,6 +37,7 @@ func GPU(t testing.TB) webgpu.Device {
 		defer cancel()
 		opened.gpu, opened.err = webgpu.OpenGPU(ctx, "")
 		if opened.err == nil {
+			opened.gpu = Limited(opened.gpu, Defaults)
 			i := opened.gpu.Info()
 			fmt.Fprintf(os.Stderr, "gputest: %s: %s %s\n", i.Kind, i.Adapter, i.Driver)
 		}
