@@ -94,3 +94,26 @@ func TestRunComparesBothForms(t *testing.T) {
 		}
 	}
 }
+
+// A device with no more than WebGPU's default limits runs a whole model, and so does one whose
+// buffers are half as large. Where they are too small the buffer is named with the numbers.
+func TestLimits(t *testing.T) {
+	for name, l := range map[string]gputest.Limits{"default": gputest.Defaults, "128 MiB buffers": gputest.SmallBuffers} {
+		t.Run(name, func(t *testing.T) {
+			if err := check.Trust(context.Background(), gputest.Limited(gputest.Unlimited(t), l)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	l := gputest.Defaults
+	l.MaxBuffer, l.MaxBinding = 8<<10, 8<<10
+	err := check.Trust(context.Background(), gputest.Limited(webgpu.NewCPU(), l))
+	if !errors.Is(err, webgpu.ErrOutOfMemory) || !strings.Contains(err.Error(), "8192") {
+		t.Errorf("buffers of 8 KiB: %v, want ErrOutOfMemory with the numbers", err)
+	}
+	l = gputest.Defaults
+	l.Pipeline.Workgroup = 4 << 10
+	if err := check.Trust(context.Background(), gputest.Limited(webgpu.NewCPU(), l)); err == nil || !strings.Contains(err.Error(), "at most 4096") {
+		t.Errorf("4 KiB of workgroup memory: %v, want an error", err)
+	}
+}

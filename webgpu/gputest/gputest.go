@@ -24,20 +24,27 @@ const Poison = 0x7fc0dead
 
 var opened struct {
 	sync.Once
-	gpu webgpu.Device
-	err error
+	gpu, limited webgpu.Device
+	err          error
 }
 
 // GPU returns the GPU of this process: Vulkan's (Metal's, DX12's) natively, the browser's under
 // js. Whatever it could do, it is held to WebGPU's default limits. Without one the test is skipped with the reason, or fails where REQUIRE_DEVICES names it.
 func GPU(t testing.TB) webgpu.Device {
 	t.Helper()
+	Unlimited(t)
+	return opened.limited
+}
+
+// Unlimited is [GPU] with all that the driver gives.
+func Unlimited(t testing.TB) webgpu.Device {
+	t.Helper()
 	opened.Do(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 		defer cancel()
 		opened.gpu, opened.err = webgpu.OpenGPU(ctx, "")
 		if opened.err == nil {
-			opened.gpu = Limited(opened.gpu, Defaults)
+			opened.limited = Limited(opened.gpu, Defaults)
 			i := opened.gpu.Info()
 			fmt.Fprintf(os.Stderr, "gputest: %s: %s %s\n", i.Kind, i.Adapter, i.Driver)
 		}
