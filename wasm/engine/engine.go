@@ -79,6 +79,7 @@ type Engine struct {
 
 	jobs    []*job
 	late    [][]byte      // replies of jobs that were ended
+	wake    chan struct{} // something that a job waits for has arrived
 	heard   time.Time     // when the last message was answered
 	askTook time.Duration // how long the last belief took
 	pace    pace
@@ -90,7 +91,7 @@ func New(h Hooks) *Engine {
 	if h.Open == nil {
 		h.Open = check.OpenSteps
 	}
-	return &Engine{hooks: h, models: map[string]*held{}, lanes: [2]*lane{newLane(0), newLane(1)}}
+	return &Engine{hooks: h, models: map[string]*held{}, lanes: [2]*lane{newLane(0), newLane(1)}, wake: make(chan struct{}, 1)}
 }
 
 // request is any message of the page.
@@ -122,6 +123,7 @@ type request struct {
 	Levels   []int           `json:"levels"`
 	Samples  int             `json:"samples"`
 	Store    string          `json:"store"`
+	What     string          `json:"what"`
 }
 
 // which is a lane, or diff.
@@ -198,6 +200,9 @@ type Warning struct {
 func (e *Engine) Handle(ctx context.Context, message []byte) []byte {
 	reply, j := e.accept(ctx, message)
 	for j != nil && reply == nil {
+		if j.waiting {
+			<-e.wake
+		}
 		reply = e.work(ctx, j)
 	}
 	return reply
@@ -223,9 +228,10 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 			continue
 		default:
 		}
-		busy := len(e.jobs) > 0
+		j := e.ready()
+		busy := j != nil
 		if busy {
-			if reply := e.work(ctx, e.jobs[0]); reply != nil {
+			if reply := e.work(ctx, j); reply != nil {
 				post(reply)
 			}
 		}
@@ -245,6 +251,10 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 		select {
 		case message := <-inbox:
 			answer(message)
+		case <-e.wake:
+			for _, j := range e.jobs {
+				j.waiting = false
+			}
 		case <-quiet:
 		case <-ctx.Done():
 		}
@@ -299,7 +309,7 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 	case "init":
 		return nil, e.open(ctx, q, r)
 	case "load":
-		return nil, e.load(ctx, q, r)
+		return e.load(ctx, q)
 	case "generate":
 		t, err := task.ParseTask(q.Task)
 		if err != nil {
@@ -336,8 +346,12 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 	case "curve":
 		return e.curve(ctx, q)
 	case "cancel":
+		what := q.What
+		if what == "" {
+			what = "curve"
+		}
 		for _, j := range e.jobs {
-			if j.q.Type == "curve" {
+			if j.q.Type == what {
 				j.cancel()
 			}
 		}

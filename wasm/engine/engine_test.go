@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -589,4 +590,95 @@ func TestDeviceLossForGood(t *testing.T) {
 	p.ask(`{"type":"seek","t":2}`)
 	p.device.left, p.broken = 1, 1
 	p.refuse("GPU device lost", `{"type":"step"}`)
+}
+
+// slow is a folder whose weights come when they are let.
+type slow struct {
+	safetensors.Files
+	ctx  context.Context
+	gate chan struct{}
+}
+
+func (s slow) Open(name string) (io.ReaderAt, int64, io.Closer, error) {
+	r, n, c, err := s.Files.Open(name)
+	return slowReader{r, s}, n, c, err
+}
+
+type slowReader struct {
+	io.ReaderAt
+	s slow
+}
+
+func (r slowReader) ReadAt(p []byte, off int64) (int, error) {
+	select {
+	case <-r.s.gate:
+	case <-r.s.ctx.Done():
+		return 0, r.s.ctx.Err()
+	}
+	return r.ReaderAt.ReadAt(p, off)
+}
+
+// While a model loads, however slowly, the one before it answers; a load that is cancelled or fails
+// leaves that one as it was.
+func TestLoadBeside(t *testing.T) {
+	p := open(t)
+	gate := make(chan struct{})
+	p.e.hooks.Files = func(ctx context.Context, base, model string) safetensors.Files {
+		if model == "st-gdn-neg" {
+			return slow{files(ctx, base, model), ctx, gate}
+		}
+		return files(ctx, base, model)
+	}
+	p.ask(`{"type":"load","model":"st-constructed"}`)
+	inbox, replies := make(chan []byte), make(chan answer, 8)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.e.Serve(ctx, inbox, func(b []byte) { replies <- p.read(b) })
+	}()
+	defer func() { cancel(); <-ended }()
+	say := func(message string) { inbox <- []byte(message) }
+	hear := func(id int) answer {
+		t.Helper()
+		select {
+		case a := <-replies:
+			if a.Re != id {
+				t.Fatalf("got the reply to %d: %+v, want that to %d", a.Re, a, id)
+			}
+			return a
+		case <-time.After(20 * time.Second):
+			t.Fatalf("no reply to %d", id)
+			panic("unreachable")
+		}
+	}
+	const program = `a,b,c,d,e=range(5)\na,c=c,a\nassert a==`
+	say(`{"id":1,"type":"run","program":"` + program + `"}`)
+	hear(1)
+	for _, stop := range []string{"at once", "half-way"} {
+		say(`{"id":2,"type":"load","model":"st-gdn-neg"}`)
+		if stop == "half-way" {
+			for range 6 {
+				gate <- struct{}{}
+			}
+		}
+		say(`{"id":3,"type":"step"}`)
+		if a := hear(3); !a.OK || a.Step == nil {
+			t.Fatalf("%s: step beside a load: %+v", stop, a)
+		}
+		say(`{"id":4,"type":"cancel","what":"load"}`)
+		hear(4)
+		if a := hear(2); a.OK || a.Error != "cancelled" {
+			t.Errorf("%s: got %+v, want that it was cancelled", stop, a.Reply)
+		}
+		say(`{"id":5,"type":"step"}`)
+		if a := hear(5); !a.OK || a.Step == nil {
+			t.Errorf("%s: step after that: %+v", stop, a)
+		}
+	}
+	close(gate)
+	say(`{"id":6,"type":"load","model":"st-gdn-neg"}`)
+	if a := hear(6); !a.OK || a.Model == nil || a.Model.Name != "st-gdn-neg" {
+		t.Errorf("a load to its end: %+v", a.Reply)
+	}
 }

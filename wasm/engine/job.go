@@ -12,11 +12,12 @@ import (
 
 // job is a request that takes long. It is computed in parts.
 type job struct {
-	q      request
-	reply  Reply
-	err    error
-	cancel context.CancelFunc
-	next   func() (struct{}, bool)
+	q       request
+	reply   Reply
+	err     error
+	waiting bool // for what comes with a wake: until then a turn is of no use
+	cancel  context.CancelFunc
+	next    func() (struct{}, bool)
 }
 
 // begin starts a job. body calls pause where other messages may be answered, holds no lane or other
@@ -31,9 +32,28 @@ func (e *Engine) begin(ctx context.Context, q request, body func(ctx context.Con
 	return j
 }
 
+// ready is the next job that can go on, or nil.
+func (e *Engine) ready() *job {
+	for _, j := range e.jobs {
+		if !j.waiting {
+			return j
+		}
+	}
+	return nil
+}
+
+// awake gives the jobs that wait another turn. It may be called from any goroutine.
+func (e *Engine) awake() {
+	select {
+	case e.wake <- struct{}{}:
+	default:
+	}
+}
+
 // work computes a part of a job and returns the reply once it is done. Jobs take turns.
 func (e *Engine) work(ctx context.Context, j *job) []byte {
 	e.jobs = append(slices.DeleteFunc(e.jobs, func(o *job) bool { return o == j }), j)
+	j.waiting = false
 	if _, more := j.next(); more {
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 
 	"shellgame/model"
 	"shellgame/model/delta"
-	"shellgame/model/safetensors"
 	"shellgame/stage"
 	"shellgame/task"
 	"shellgame/task/playback"
@@ -63,7 +62,7 @@ type held struct {
 
 // borrow returns the model that the page calls name, from the device if it is there, else fetched.
 // The borrower gives it back.
-func (e *Engine) borrow(ctx context.Context, name string, progress safetensors.Progress) (*held, error) {
+func (e *Engine) borrow(ctx context.Context, name string, o model.LoadOptions) (*held, error) {
 	if e.dev.Device == nil {
 		return nil, errNoDevice
 	}
@@ -74,13 +73,48 @@ func (e *Engine) borrow(ctx context.Context, name string, progress safetensors.P
 		h.uses++
 		return h, nil
 	}
-	m, err := model.Open(ctx, e.dev.Device, baseName(name), e.hooks.Files(ctx, e.init.Base, name), progress)
+	var src *model.Source
+	var err error
+	await(ctx, o, func() { src, err = model.Look(baseName(name), e.hooks.Files(ctx, e.init.Base, name)) })
 	if err != nil {
 		return nil, err
+	}
+	defer src.Close()
+	m, err := src.Load(ctx, e.dev.Device, o)
+	if err != nil {
+		return nil, err
+	}
+	if h := e.models[name]; h != nil { // somebody else was faster
+		m.Release()
+		h.uses++
+		return h, nil
 	}
 	h := &held{Model: m, key: name, uses: 1}
 	e.models[name] = h
 	return h, nil
+}
+
+// await calls f, which needs no device, beside whatever o.Pause lets run.
+func await(ctx context.Context, o model.LoadOptions, f func()) {
+	if o.Pause == nil {
+		f()
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer o.Wake()
+		defer close(done)
+		f()
+	}()
+	for ctx.Err() == nil {
+		select {
+		case <-done:
+			return
+		default:
+			o.Pause()
+		}
+	}
+	<-done
 }
 
 // baseName is the last part of an address.
@@ -111,23 +145,54 @@ func (e *Engine) drop(l *lane) {
 }
 
 // load fetches a checkpoint: a name of the zoo, or the address of a folder. The lane's model before
-// it stays until the new one is whole.
-func (e *Engine) load(ctx context.Context, q request, r *Reply) error {
-	h, err := e.borrow(ctx, q.Model, func(done, total int64) {
-		e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
-	})
-	if err != nil {
-		return err
+// it stays, and can be used, until the new one is whole.
+func (e *Engine) load(ctx context.Context, q request) (*job, error) {
+	if e.dev.Device == nil {
+		return nil, errNoDevice
 	}
-	e.drop(e.lanes[q.Lane])
-	l := newLane(int(q.Lane))
+	var j *job
+	j = e.begin(ctx, q, func(ctx context.Context, r *Reply, pause func()) error {
+		last := time.Now()
+		o := model.LoadOptions{
+			Progress: func(done, total int64) {
+				e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
+				if time.Since(last) > playAim { // what arrives quickly must not keep others waiting
+					pause()
+					last = time.Now()
+				}
+			},
+			Pause: func() {
+				j.waiting = true
+				pause()
+			},
+			Wake: e.awake,
+		}
+		h, err := e.borrow(ctx, q.Model, o)
+		if ctx.Err() != nil {
+			if err == nil {
+				e.giveBack(h)
+			}
+			return errCancelled
+		}
+		if err != nil {
+			return err
+		}
+		e.put(q.Lane, h, r)
+		return nil
+	})
+	return j, nil
+}
+
+// put gives a lane a model.
+func (e *Engine) put(lane which, h *held, r *Reply) {
+	e.drop(e.lanes[lane])
+	l := newLane(int(lane))
 	e.runs++
 	l.run = e.runs
-	l.held, e.lanes[q.Lane] = h, l
+	l.held, e.lanes[lane] = h, l
 	info := h.Info()
 	r.Model = &info
 	e.show()
-	return nil
 }
 
 // start begins a program; nothing is read yet. On an error the run before it stays.
@@ -235,7 +300,7 @@ func (e *Engine) patches(ctx context.Context, q request, l *lane, runner *model.
 
 // statesOf reads ids with another model of the lane's shape.
 func (e *Engine) statesOf(ctx context.Context, name string, l *lane, ids []int) (playback.States, error) {
-	h, err := e.borrow(ctx, name, nil)
+	h, err := e.borrow(ctx, name, model.LoadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("patch: %w", err)
 	}
@@ -273,9 +338,10 @@ func intsOf(p *task.Program) []int {
 }
 
 var (
-	errNoDevice = errors.New("engine: a model is wanted before init")
-	errNoModel  = errors.New("no checkpoint is loaded yet: choose one first")
-	errNoRun    = errors.New("nothing has been run yet: run a program first")
+	errNoDevice  = errors.New("engine: a model is wanted before init")
+	errNoModel   = errors.New("no checkpoint is loaded yet: choose one first")
+	errCancelled = errors.New("cancelled")
+	errNoRun     = errors.New("nothing has been run yet: run a program first")
 )
 
 // move shows another step, reading what has not been read yet.
@@ -342,9 +408,11 @@ func (e *Engine) restore(ctx context.Context, was *lane) error {
 		return nil
 	}
 	var r Reply
-	if err := e.load(ctx, request{Lane: which(was.index), Model: was.held.key}, &r); err != nil {
+	h, err := e.borrow(ctx, was.held.key, model.LoadOptions{})
+	if err != nil {
 		return err
 	}
+	e.put(which(was.index), h, &r)
 	if was.play == nil {
 		return nil
 	}

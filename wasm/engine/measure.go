@@ -131,7 +131,7 @@ func (e *Engine) curve(ctx context.Context, q request) (*job, error) {
 // curveOf scores one model until ctx ends, and tells of each level that a play has changed.
 func (e *Engine) curveOf(ctx context.Context, name string, o eval.Options, pause func(), tell func(s eval.Score, done int)) (CurveModel, error) {
 	m := CurveModel{Model: name, Levels: []CurveLevel{}}
-	h, err := e.borrow(ctx, name, nil)
+	h, err := e.borrow(ctx, name, model.LoadOptions{})
 	if err != nil {
 		return m, err
 	}
@@ -226,7 +226,7 @@ func (e *Engine) answers(ctx context.Context, q request) (*job, error) {
 
 // answer has one model read a program.
 func (e *Engine) answer(ctx context.Context, name string, p *task.Program, pause func(), a *Answer) error {
-	h, err := e.borrow(ctx, name, nil)
+	h, err := e.borrow(ctx, name, model.LoadOptions{})
 	if err != nil {
 		return err
 	}
