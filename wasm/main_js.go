@@ -18,7 +18,12 @@ func main() {
 	var st *stage.Stage
 	hooks := engine.Hooks{
 		Event: func(ev engine.Event) { page.post(marshal(ev)) },
-		Files: checkpointFiles,
+		Files: func(ctx context.Context, base, model string) safetensors.Files {
+			if files := page.files[model]; files != nil {
+				return files
+			}
+			return checkpointFiles(ctx, base, model)
+		},
 	}
 	withStage := !js.Global().Get("shellgameNoStage").Truthy()
 	if withStage {
@@ -51,11 +56,12 @@ func main() {
 type port struct {
 	parent, json js.Value
 	origin       string
+	files        map[string]safetensors.Blobs // that came with a message, by the model they are
 }
 
 func newPort(inbox chan<- []byte) *port {
 	g := js.Global()
-	p := &port{parent: g.Get("parent"), json: g.Get("JSON")}
+	p := &port{parent: g.Get("parent"), json: g.Get("JSON"), files: map[string]safetensors.Blobs{}}
 	if o := g.Get("origin"); o.Type() == js.TypeString {
 		p.origin = o.String()
 	}
@@ -72,6 +78,7 @@ func newPort(inbox chan<- []byte) *port {
 		if data.Type() != js.TypeObject || data.Get("sg").Type() != js.TypeNumber {
 			return nil
 		}
+		p.take(data)
 		select {
 		case inbox <- []byte(p.json.Call("stringify", data).String()):
 		default: // a page that floods its engine loses messages, not the browser
@@ -79,6 +86,21 @@ func newPort(inbox chan<- []byte) *port {
 		return nil
 	}))
 	return p
+}
+
+// take keeps the files of a message, {model, files: [{name, file}]}, which JSON cannot carry.
+func (p *port) take(data js.Value) {
+	list := data.Get("files")
+	if list.Type() != js.TypeObject || data.Get("model").Type() != js.TypeString {
+		return
+	}
+	files := safetensors.Blobs{}
+	for i := range list.Length() {
+		if f := list.Index(i); f.Get("name").Type() == js.TypeString && f.Get("file").InstanceOf(js.Global().Get("Blob")) {
+			files[f.Get("name").String()] = f.Get("file")
+		}
+	}
+	p.files[data.Get("model").String()] = files
 }
 
 // post sends a JSON object to the page.
@@ -100,5 +122,5 @@ func checkpointFiles(ctx context.Context, base, model string) safetensors.Files 
 	if !strings.Contains(model, "/") {
 		url = strings.TrimSuffix(base, "/") + "/" + model
 	}
-	return &safetensors.HTTP{Context: ctx, Base: strings.TrimSuffix(url, "/") + "/"}
+	return &safetensors.HTTP{Context: ctx, Base: strings.TrimSuffix(url, "/") + "/", Keep: url == model}
 }

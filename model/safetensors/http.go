@@ -27,6 +27,7 @@ const (
 type HTTP struct {
 	Context context.Context // ends the requests; nil is never
 	Base    string          // URL of the folder
+	Keep    bool            // in a page: files may be kept in the browser's cache
 	// Progress, when set, is told the bytes that have arrived and the sizes of
 	// all files opened so far. A whole download of unknown size reports 0.
 	Progress Progress
@@ -142,7 +143,7 @@ func (f *httpFile) ask(off int64) error {
 	f.stop()
 	f.pos = 0
 	if f.size < 0 || f.ranges {
-		r, err := fetch(f.h.context(), f.url, fmt.Sprintf("bytes=%d-", off))
+		r, err := fetch(f.h.context(), f.url, fmt.Sprintf("bytes=%d-", off), f.h.Keep)
 		if err != nil {
 			return err
 		}
@@ -173,7 +174,7 @@ func (f *httpFile) ask(off int64) error {
 			return f.whole(r)
 		}
 	}
-	r, err := fetch(f.h.context(), f.url, "")
+	r, err := fetch(f.h.context(), f.url, "", f.h.Keep)
 	if err != nil {
 		return err
 	}
@@ -317,7 +318,11 @@ func (f *httpFile) ReadAt(p []byte, off int64) (int, error) {
 // seek brings the stream to off.
 func (f *httpFile) seek(off int64) error {
 	if f.body == nil || off < f.pos || off-f.pos > skipMost && f.ranges {
-		if err := f.ask(off); err != nil {
+		from := off
+		if off <= skipMost && f.h.Keep {
+			from = 0 // a file is kept if it is read from its start
+		}
+		if err := f.ask(from); err != nil {
 			return err
 		}
 	}

@@ -8,15 +8,20 @@ import (
 	"syscall/js"
 )
 
-// fetch uses the page's fetch: net/http would add over 1 MB to the wasm.
-func fetch(ctx context.Context, url, byteRange string) (*response, error) {
+// fetch uses the page's fetch, since net/http would add over 1 MB to the wasm: or, with keep, what
+// the frame puts before it (web/js/kept.js).
+func fetch(ctx context.Context, url, byteRange string, keep bool) (*response, error) {
 	global := js.Global()
 	abort := global.Get("AbortController").New()
 	options := map[string]any{"signal": abort.Get("signal")}
 	if byteRange != "" {
 		options["headers"] = map[string]any{"Range": byteRange}
 	}
-	r, err := await(ctx, global.Call("fetch", url, options))
+	get := "fetch"
+	if keep && global.Get("shellgameFetch").Truthy() {
+		get = "shellgameFetch"
+	}
+	r, err := await(ctx, global.Call(get, url, options))
 	if err != nil {
 		abort.Call("abort")
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"net/http"
 )
 
-func fetch(ctx context.Context, url, byteRange string) (*response, error) {
+func fetch(ctx context.Context, url, byteRange string, _ bool) (*response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err

@@ -1,4 +1,5 @@
 // Elements in a line of code.
+import { asset } from "./asset.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -16,3 +17,8 @@ export const el = (name, attributes = {}, ...children) => fill(document.createEl
 
 // svg makes an element of SVG in the same way.
 export const svg = (name, attributes = {}, ...children) => fill(document.createElementNS(SVG, name), attributes, children);
+
+// style adds a stylesheet of the build and resolves once it is there, or failed.
+export const style = (file) => new Promise((done) => {
+  document.head.append(el("link", { rel: "stylesheet", href: asset(file), onload: done, onerror: done }));
+});

@@ -4,9 +4,10 @@ import { Keeper, checkChoices, folderOf, maxSize, plainAddress, readAddress, wri
 import { asset } from "./asset.js";
 import { describe } from "./changes.js";
 import { serveEmbed } from "./embed-api.js";
+import { style } from "./dom.js";
 import { fetchBytes } from "./fetch.js";
 import { fitModel, fitZoo } from "./fit.js";
-import { bytes, percent, progress } from "./format.js";
+import { Speed, bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
 import { Offline } from "./offline.js";
@@ -93,6 +94,16 @@ const app = {
     $("setup").open = !lesson && wide.matches;
     fitFrame();
   },
+  // use adds a model to the list, has it loaded and the program read by it.
+  use(model) {
+    zoo = [model, ...zoo.filter((m) => m.name !== model.name)];
+    stopLoading();
+    fillModels(model.name);
+    change(async () => {
+      await load(model.name);
+      await run();
+    });
+  },
   // work does f after what the engine was asked before, one at a time.
   work: (f) => enqueue(f),
 };
@@ -102,7 +113,7 @@ const panels = new Panels($("panels"), app);
 let lessons = null;
 let lessonsCode = null;
 const withLessons = async (f) => {
-  lessonsCode ??= import("./lessons.js").then(({ Lessons }) => { lessons = new Lessons(app, $("lesson"), $("lessons-box")); });
+  lessonsCode ??= Promise.all([import("./lessons.js"), style("lessons.css")]).then(([{ Lessons }]) => { lessons = new Lessons(app, $("lesson"), $("lessons-box")); });
   try {
     await lessonsCode;
   } catch (e) {
@@ -261,7 +272,7 @@ function fillModels(wanted) {
   select.replaceChildren(...of.map((m) => {
     const o = document.createElement("option");
     o.value = m.name;
-    o.textContent = m.folder ? `${m.title} (from the link)` : m.constructed ? `${m.name} (by hand)` : m.name;
+    o.textContent = m.own ? `${m.title} (your files)` : m.folder ? `${m.title} (${m.given ? "from its address" : "from the link"})` : m.constructed ? `${m.name} (by hand)` : m.name;
     return o;
   }));
   const has = (name) => of.some((m) => m.name === name);
@@ -379,7 +390,7 @@ function enqueue(work) {
     try {
       await work();
     } catch (e) {
-      notice("work", e.message, { bad: true });
+      notice("work", e.message, { bad: !e.cancelled });
     } finally {
       player.stay();
       showProgress("");
@@ -395,20 +406,23 @@ async function load(name) {
   const m = zoo.find((x) => x.name === name);
   const title = m?.title ?? name;
   showProgress(`${title}: asking`);
-  if (page.model) player.leave();
+  $("progress-cancel").hidden = false;
+  speed = new Speed();
   try {
-    const r = await link.request("load", { model: m?.folder ?? name });
+    const r = await link.request("load", { model: m?.folder ?? name, files: m?.own && m.files });
+    player.leave(); // until then the run before it can be stepped
     page.model = r.model;
     loaded = name;
     if (m && !m.folder) offline.keep(["zoo/index.json", "zoo/tokenizer.json", ...[...(m.files ?? []).map((f) => f.name), "README.md"].map((f) => `zoo/${name}/${f}`)]);
     notice("work", "");
   } catch (e) {
-    const failed = `${title} could not be loaded: ${e.message}.`;
+    const cancelled = e.message === "cancelled";
+    const failed = cancelled ? `Loading ${title} was cancelled.` : `${title} could not be loaded: ${e.message}.`;
     if (page.model) {
       $("model").value = loaded;
       describeModel();
       keeper.quietly(remember);
-      throw new Error(`${failed} Still running ${page.model.name}.`);
+      throw Object.assign(new Error(`${failed} Still running ${page.model.name}.`), { cancelled });
     }
     // The link's folder was the first: the page's own model stands in for it.
     if (m?.folder) fillModels();
@@ -416,9 +430,15 @@ async function load(name) {
     if (!m?.folder || zoo.find((x) => x.name === other)?.folder) throw new Error(`${failed} Choose another one.`);
     keeper.quietly(remember);
     await load(other);
-    notice("work", `${failed} This is ${other} instead.`, { bad: true });
+    notice("work", `${failed} This is ${other} instead.`, { bad: !cancelled });
+  } finally {
+    $("progress-cancel").hidden = true;
   }
 }
+
+let speed = new Speed(); // of the load under way
+const stopLoading = () => { if (!$("progress-cancel").hidden) link.request("cancel", { what: "load" }).catch(() => {}); };
+$("progress-cancel").addEventListener("click", stopLoading);
 
 // reveal puts the frame in the place of the page's own drawings.
 function reveal() {
@@ -527,6 +547,7 @@ for (const r of document.querySelectorAll("input[name=task]")) {
   });
 }
 $("model").addEventListener("change", () => {
+  stopLoading(); // of what is no longer wanted
   describeModel();
   change(async () => {
     await load($("model").value);
@@ -776,7 +797,8 @@ function startEngine() {
 }
 
 link.on("progress", (m) => {
-  if (m.what !== "answers") showProgress(progress(m.what, m.done, m.total), m.done, m.total);
+  const fast = m.what === "checkpoint" ? speed.at(m.done, m.total) : "";
+  if (m.what !== "answers") showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
   tell("progress", m);
 });
 link.on("guard", (m) => { page.noStage = m.noStage; });
@@ -957,8 +979,37 @@ async function readZoo() {
   fillModels(model || "st-constructed");
 }
 
+// ---- models of one's own
+
+// The code is fetched with the first one.
+let own = null;
+const withOwn = (f) => {
+  own ??= import("./own.js").then(({ Own }) => new Own(app));
+  return own.then(f, (e) => {
+    own = null;
+    notice("own-model", `Models of your own cannot be opened: ${e.message}`, { bad: true });
+  });
+};
+$("own").addEventListener("click", () => withOwn((o) => o.open()));
+link.on("drag", () => withOwn((o) => o.cover()));
+for (const type of ["dragenter", "dragover", "drop"]) {
+  addEventListener(type, (e) => {
+    if (!e.dataTransfer?.types.includes("Files")) return;
+    e.preventDefault();
+    if (type === "dragenter") withOwn((o) => o.cover());
+    if (type !== "drop") return;
+    // At once: a transfer is empty later.
+    const entries = [...e.dataTransfer.items].filter((i) => i.kind === "file").map((i) => i.webkitGetAsEntry?.() ?? i.getAsFile());
+    withOwn((o) => o.drop(entries));
+  });
+}
+
 // findModel adds a folder that a link or a lesson names to the list of models.
 function findModel(name) {
+  if (name?.startsWith("your-files/")) { // own.js calls them so
+    if (!zoo.some((m) => m.name === name)) notice("own-model", "The link names files of somebody's own, which no link can bring: drop or choose them again.");
+    return;
+  }
   const folder = name?.includes("/") && !zoo.some((m) => m.name === name) ? folderOf(name, document.baseURI) : undefined;
   if (folder) zoo = [{ name, folder, title: decodeName(folder), task: "", description: `A folder that the link names: ${folder}` }, ...zoo];
 }

@@ -53,7 +53,8 @@
   for (const type of ["touchstart", "touchmove", "touchend", "touchcancel"]) keep(type);
   keep("contextmenu");
 
-  // A file dropped here must not replace the frame.
+  // A file dropped here must not replace the frame; the page takes it.
+  window.addEventListener("dragenter", (e) => { if (e.dataTransfer?.types.includes("Files")) tell("drag"); }, { capture: true });
   keep("dragover", (e) => e.preventDefault());
   keep("drop", (e) => e.preventDefault());
 

@@ -1,6 +1,7 @@
 // Fetches and runs the engine inside the frame, and tells the page how far it
 // got. Everything after "ready" is between the page and the engine.
 import { fetchBytes } from "./fetch.js";
+import { keptFetch } from "./kept.js";
 
 const tell = (event, fields) => {
   if (parent !== window) parent.postMessage({ sg: 1, event, ...fields }, origin === "null" ? "*" : origin);
@@ -25,6 +26,8 @@ const reason = () => {
   const lines = tail.join("").split("\n").filter((l) => l.trim());
   return lines.find((l) => /^(panic|fatal error):/.test(l)) ?? lines.at(-1) ?? "";
 };
+
+globalThis.shellgameFetch = (url, options) => keptFetch(url, options);
 
 async function main() {
   if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
