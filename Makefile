@@ -19,7 +19,7 @@ STATICCHECK := .tools/staticcheck-v0.8.2
 
 # The steps of the gate, in order. A step is a target of this file.
 CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
-ACCEPT_STEPS := check site test-dawn verify-zoo eval-zoo test-page fuzz soak-short
+ACCEPT_STEPS := check site test-dawn test-long verify-zoo eval-zoo test-page fuzz soak-short
 
 # Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
 LAVAPIPE := $(firstword $(wildcard /usr/share/vulkan/icd.d/lvp_icd.$(shell uname -m).json /usr/share/vulkan/icd.d/lvp_icd*.json))
@@ -181,6 +181,15 @@ test-dawn: | $(NODE_WEBGPU)
 
 $(CURDIR)/build/node/node_modules/webgpu:
 	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2
+
+# What the gate leaves out of the kernels' tests: every grid of more than 65,535 workgroups, and
+# 65,536 reflections.
+LONG_TESTS := -run 'Grids|Numbers' -count=1 -timeout 40m
+
+.PHONY: test-long
+test-long: bin/jsrun
+	SHELLGAME_LONG=1 REQUIRE_DEVICES=vulkan CGO_ENABLED=0 $(GO) test $(LONG_TESTS) ./shaders
+	SHELLGAME_LONG=1 REQUIRE_DEVICES=browser $(JS) $(GO) test -exec "$(CURDIR)/bin/jsrun" $(LONG_TESTS) ./shaders
 
 # The pictures in docs/screens.
 .PHONY: screens
