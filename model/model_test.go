@@ -81,34 +81,40 @@ var close4 = gputest.Tolerance{RMS: 2e-5, Max: 1e-4}
 // A prompt read in one play, in pieces split anywhere, and token by token leaves the same logits.
 func TestPrefillEqualsSteps(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		m := random(t, d, hybrid)
-		const n = 70
-		r := runner(t, m, model.Options{Tokens: 128, Positions: 128, Slots: 4, Rows: 512})
-		list := ids(n, m.Config.N)
-		one := r.NewSession()
-		want := steps(t, one, list)
-		one.Release()
-		whole := r.NewSession()
-		out, err := r.Play(context.Background(), []model.Input{{Session: whole, IDs: list, Want: model.All}}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
-		gputest.Close(t, "one play", close4, copied(out.Logits), want)
-		whole.Release()
-		for _, at := range []int{1, 2, 31, 32, 33, 64, 69} {
-			s := r.NewSession()
-			var got []float32
-			for _, part := range [][]int{list[:at], list[at:]} {
-				out, err := r.Play(context.Background(), []model.Input{{Session: s, IDs: part, Want: model.All}}, true)
-				if err != nil {
-					t.Fatal(err)
-				}
-				got = append(got, out.Logits...)
-			}
-			gputest.Close(t, fmt.Sprintf("split at %d", at), close4, got, want)
-			s.Release()
-		}
+		prefillEqualsSteps(t, d, hybrid, 1, 2, 31, 32, 33, 64, 69)
+		prefillEqualsSteps(t, d, qwen, 33)
 	})
+}
+
+func prefillEqualsSteps(t *testing.T, d webgpu.Device, cfg string, splits ...int) {
+	t.Helper()
+	m := random(t, d, cfg)
+	const n = 70
+	r := runner(t, m, model.Options{Tokens: 128, Positions: 128, Slots: 4, Rows: 512})
+	list := ids(n, m.Config.N)
+	one := r.NewSession()
+	want := steps(t, one, list)
+	one.Release()
+	whole := r.NewSession()
+	out, err := r.Play(context.Background(), []model.Input{{Session: whole, IDs: list, Want: model.All}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gputest.Close(t, "one play", close4, copied(out.Logits), want)
+	whole.Release()
+	for _, at := range splits {
+		s := r.NewSession()
+		var got []float32
+		for _, part := range [][]int{list[:at], list[at:]} {
+			out, err := r.Play(context.Background(), []model.Input{{Session: s, IDs: part, Want: model.All}}, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, out.Logits...)
+		}
+		gputest.Close(t, fmt.Sprintf("split at %d", at), close4, got, want)
+		s.Release()
+	}
 }
 
 // A token that sees more keys than one workgroup takes gives the logits that a prompt gives there.

@@ -47,6 +47,8 @@ type ModelInfo struct {
 	Type   string      `json:"type"` // model_type of config.json
 	Params int         `json:"params"`
 	Layers []LayerInfo `json:"layers"`
+	// Skipped is what the checkpoint holds besides the language model.
+	Skipped []config.Skipped `json:"skipped,omitempty"`
 }
 
 // LayerInfo describes a layer's mixer.
@@ -117,7 +119,7 @@ type LayerStep struct {
 // Info describes the model for a trace.
 func (m *Model) Info() ModelInfo {
 	c := m.Config
-	info := ModelInfo{Name: m.Name, Type: c.ModelType, Params: m.Params}
+	info := ModelInfo{Name: m.Name, Type: c.ModelType, Params: m.Params, Skipped: m.Skipped}
 	for _, l := range c.Layers {
 		if l.Kind == config.GDN {
 			info.Layers = append(info.Layers, LayerInfo{Kind: l.Kind.String(), Heads: c.HV, KVHeads: c.HK, K: c.K, V: c.V})

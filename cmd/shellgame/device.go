@@ -49,11 +49,22 @@ func (f modelFlag) name() string { return filepath.Base(f.Model) }
 
 func (f modelFlag) load(a *app, dev webgpu.Device) (*model.Model, error) {
 	bar := a.bar("loading "+f.name(), true)
-	defer bar.Exit()
-	return model.Open(a.ctx, dev, f.name(), safetensors.Dir(f.Model), func(done, total int64) {
+	m, err := model.Open(a.ctx, dev, f.name(), safetensors.Dir(f.Model), func(done, total int64) {
 		bar.ChangeMax64(total)
 		bar.Set64(done)
 	})
+	bar.Exit()
+	if err == nil {
+		a.leftAside(m)
+	}
+	return m, err
+}
+
+// leftAside notes what of a checkpoint was not loaded.
+func (a *app) leftAside(m *model.Model) {
+	for _, s := range m.Skipped {
+		a.note("%s: left aside %s", m.Name, s)
+	}
 }
 
 // tokenizer reads tokenizer.json, of whichever kind.

@@ -116,6 +116,7 @@ func (c *verifyCmd) one(a *app, dev webgpu.Device, dir string) (verify.Case, err
 		return verify.Case{}, err
 	}
 	defer m.Release()
+	a.leftAside(m)
 	path, err := c.golden(dir)
 	if err != nil {
 		return verify.Case{}, err

@@ -48,33 +48,42 @@ func (r *Report) Worst() Kernel {
 	return w
 }
 
-// tiny is a model of one GDN and one attention layer that uses every kernel of the forward pass.
+// tiny is a model of one GDN and one attention layer that uses every kernel of the forward pass but
+// those of gated.
 const tiny = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":24,"intermediate_size":40,"num_hidden_layers":2,
 "layer_types":["linear_attention","full_attention"],"num_attention_heads":4,"num_key_value_heads":2,
 "linear_num_key_heads":2,"linear_num_value_heads":2,"linear_key_head_dim":8,"linear_value_head_dim":12,"linear_conv_kernel_dim":4,
 "linear_allow_neg_eigval":true,"rope_parameters":{"rope_theta":10000.0,"rope_type":"default"},"tie_word_embeddings":false,"max_position_embeddings":256}`
 
+// gated is a model of a family whose attention has an output gate and whose heads are normed one by
+// one.
+const gated = `{"model_type":"qwen3_5_text","vocab_size":37,"hidden_size":24,"intermediate_size":40,"num_hidden_layers":2,
+"layer_types":["linear_attention","full_attention"],"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,
+"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":8,"linear_value_head_dim":12,"linear_conv_kernel_dim":4,
+"rope_parameters":{"rope_theta":10000.0,"rope_type":"default","partial_rotary_factor":0.25},"tie_word_embeddings":true,"max_position_embeddings":256}`
+
 // Run checks dev. The quick check reads a prompt of a few tokens and one more; the full one covers
-// every stored type of weight, longer prompts and the switches.
+// every stored type of weight, longer prompts, the switches and the other families.
 func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 	info := dev.Info()
 	rep := &Report{Device: info.Kind, Adapter: info.Adapter, Pass: true}
-	cfg, err := config.Parse([]byte(tiny))
-	if err != nil {
-		return nil, err
-	}
 	type run struct {
+		config string
 		dtype  safetensors.DType
 		prompt int
 		sw     model.Switches
 	}
-	runs := []run{{safetensors.F16, 40, model.Switches{}}}
+	runs := []run{{tiny, safetensors.F16, 40, model.Switches{}}}
 	if full {
 		off := new(bool)
 		switched := model.Switches{Beta: "clamp", Decay: off, Conv: off, Gate: off, Heads: [][2]int{{0, 1}, {1, 2}}}
-		runs = append(runs, run{safetensors.F32, 65, model.Switches{}}, run{safetensors.BF16, 130, model.Switches{}}, run{safetensors.F16, 33, switched})
+		runs = append(runs, run{tiny, safetensors.F32, 65, model.Switches{}}, run{tiny, safetensors.BF16, 130, model.Switches{}}, run{tiny, safetensors.F16, 33, switched}, run{gated, safetensors.BF16, 40, model.Switches{}})
 	}
 	for _, run := range runs {
+		cfg, err := config.Parse([]byte(run.config))
+		if err != nil {
+			return nil, err
+		}
 		ck, err := model.RandomCheckpoint(cfg, run.dtype, 7)
 		if err != nil {
 			return nil, err

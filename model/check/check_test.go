@@ -117,3 +117,18 @@ func TestLimits(t *testing.T) {
 		t.Errorf("4 KiB of workgroup memory: %v, want an error", err)
 	}
 }
+
+// The full check covers what only some families compute.
+func TestFullRunCoversFamilies(t *testing.T) {
+	rep, err := check.Run(context.Background(), webgpu.NewCPU(), true)
+	if err != nil || !rep.Pass {
+		t.Fatalf("got %+v, %v", rep, err)
+	}
+	for _, name := range []string{"sigmoid_gate", "rms_norm", "rope"} {
+		if !slices.ContainsFunc(rep.Kernels, func(k check.Kernel) bool {
+			return strings.HasPrefix(k.Name, name) && strings.HasSuffix(k.Shape, "BF16, 40 tokens")
+		}) {
+			t.Errorf("%s is not compared", name)
+		}
+	}
+}

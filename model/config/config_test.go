@@ -384,3 +384,81 @@ func TestRefused(t *testing.T) {
 		}
 	}
 }
+
+// qwen is a config of Qwen3.5 with more keys, which win.
+func qwen(more string) string {
+	return `{"model_type": "qwen3_5_text", "num_hidden_layers": 4, "head_dim": 64, ` + more + `}`
+}
+
+func TestQwenDefaults(t *testing.T) {
+	next := mustParse(t, `{"model_type": "qwen3_next", "num_experts": 0}`)
+	if next.N != 151936 || next.D != 2048 || next.FF != 5632 || next.Heads != 16 || next.KVHeads != 2 || next.HeadDim != 256 ||
+		next.HK != 16 || next.HV != 32 || next.K != 128 || next.V != 128 || next.W != 4 || next.NegEig || !next.HeadNorm || !next.AttnGate ||
+		next.RMSEps != 1e-6 || next.ONormEps != 1e-6 || next.MaxPos != 32768 || next.Tied || next.EOS != -1 || next.Pad != -1 ||
+		kinds(next) != strings.Repeat("ggga", 12) || !next.Layers[0].PreNorm || !next.Layers[3].PreNorm ||
+		next.Layers[3].Rope.Theta != 10000 || next.Layers[3].Rope.Dim != 64 {
+		t.Errorf("qwen3_next: got %+v", next)
+	}
+	text := mustParse(t, `{"model_type": "qwen3_5_text"}`)
+	if text.N != 248320 || text.D != 4096 || text.FF != 12288 || text.KVHeads != 4 || kinds(text) != strings.Repeat("ggga", 8) || text.Layers[3].Rope.Dim != 64 {
+		t.Errorf("qwen3_5_text: got %+v", text)
+	}
+	// The object inside counts; that embeddings are tied may stand in either.
+	both := mustParse(t, `{"model_type": "qwen3_5", "hidden_size": 7, "tie_word_embeddings": true, "vision_config": {"hidden_act": "gelu"},
+		"text_config": {"model_type": "qwen3_5_text", "hidden_size": 512, "full_attention_interval": 2, "num_hidden_layers": 5, "rms_norm_eps": 1e-5}}`)
+	if both.ModelType != Qwen35 || both.D != 512 || !both.Tied || kinds(both) != "gagag" || both.ONormEps != 1e-5 {
+		t.Errorf("qwen3_5: got %+v", both)
+	}
+	// Legacy keys at the top, as Qwen3-Next was published with.
+	old := mustParse(t, qwen(`"rope_theta": 5000000, "partial_rotary_factor": 0.5, "rope_scaling": {"rope_type": "linear", "factor": 2}`)).Layers[3].Rope
+	if old.Theta != 5000000 || old.Dim != 32 || old.Type != "linear" {
+		t.Errorf("legacy rope: got %+v", old)
+	}
+	// Text has one position: how the axes share the pairs out changes nothing.
+	plain, axes := mustParse(t, qwen(`"x": 0`)).Layers[3].Rope, mustParse(t, qwen(`"rope_parameters": {"mrope_section": [3, 3, 2], "mrope_interleaved": true}`)).Layers[3].Rope
+	if d := cmp.Diff(plain, axes); d != "" {
+		t.Errorf("mrope: (-plain +sections)\n%s", d)
+	}
+	// Dense by its list of layers.
+	mustParse(t, `{"model_type": "qwen3_next", "num_hidden_layers": 3, "mlp_only_layers": [0, 1, 2]}`)
+	mustParse(t, `{"model_type": "qwen3_next", "num_hidden_layers": 3, "decoder_sparse_step": 2, "mlp_only_layers": [1]}`)
+}
+
+func TestQwenRefused(t *testing.T) {
+	const next = `{"model_type": "qwen3_next", "num_hidden_layers": 3, `
+	for _, c := range []struct{ config, want string }{
+		{next + `"x": 0}`, `num_experts: got nothing, which stands for 512, want 0, or every layer in mlp_only_layers (layer 0 is not): experts are not supported`},
+		{next + `"num_experts": 8, "mlp_only_layers": [0, 2]}`, `num_experts: got 8, want 0, or every layer in mlp_only_layers (layer 1 is not): experts are not supported`},
+		{next + `"num_experts": 8, "decoder_sparse_step": 3}`, `num_experts: got 8, want 0, or every layer in mlp_only_layers (layer 2 is not): experts are not supported`},
+		{next + `"num_experts": -1}`, `num_experts: got -1, want an integer from 0 to 16777216`},
+		{next + `"mlp_only_layers": 3}`, `mlp_only_layers: got 3, want an array of integers`},
+		{qwen(`"num_experts": 4`), `num_experts: got 4, want 0, or every layer in mlp_only_layers (layer 0 is not): experts are not supported`},
+		{qwen(`"attention_bias": true`), `attention_bias: got true, want false: not supported`},
+		{qwen(`"attn_output_gate": false`), `attn_output_gate: got false, want true: not supported`},
+		{qwen(`"hidden_act": "gelu_pytorch_tanh"`), `hidden_act: got "gelu_pytorch_tanh", want "silu": not supported`},
+		{qwen(`"quantization_config": {"quant_method": "fp8"}`), `quantization_config: got {"quant_method":"fp8"}, want none: not supported`},
+		{qwen(`"layer_types": ["linear_attention", "linear_attention", "sliding_attention", "full_attention"]`), `layer_types: layer 2: got "sliding_attention", want full_attention or linear_attention (qwen3_5_text)`},
+		{qwen(`"layer_types": ["full_attention"]`), `layer_types: got 1 layers, want 4 (num_hidden_layers)`},
+		{qwen(`"full_attention_interval": 0`), `full_attention_interval: got 0, want an integer from 1 to 4096`},
+		{qwen(`"linear_num_value_heads": 24`), `linear_num_value_heads: got 24, want a multiple of linear_num_key_heads 16`},
+		{qwen(`"num_attention_heads": 6`), `num_key_value_heads: got 4, want a divisor of num_attention_heads 6`},
+		{qwen(`"rope_parameters": {"mrope_section": [3, 3, 3]}`), `rope_parameters.mrope_section: got [3,3,3], want three numbers whose sum is 8`},
+		{qwen(`"rope_parameters": {"mrope_section": [8]}`), `rope_parameters.mrope_section: got [8], want three numbers whose sum is 8`},
+		{qwen(`"rope_parameters": {"mrope_section": "x"}`), `rope_parameters.mrope_section: got "x", want an array of integers`},
+		{qwen(`"rope_parameters": {"rope_type": "mrope"}`), `rope_parameters.rope_type: got "mrope", want default, linear or yarn`},
+		{qwen(`"partial_rotary_factor": 0.05`), `rope_parameters: got 3 rotated dimensions (head dimension 64, partial_rotary_factor 0.05), want an even number`},
+		{`{"model_type": "qwen3_5"}`, `text_config: missing, want the language model's object (qwen3_5)`},
+		{`{"model_type": "qwen3_5", "text_config": []}`, `text_config: got [], want a JSON object`},
+		{`{"model_type": "qwen3_5", "text_config": {"model_type": "llama"}}`, `text_config.model_type: got "llama", want qwen3_5_text`},
+		{`{"model_type": "qwen3_5", "text_config": {"hidden_size": 0}}`, `text_config.hidden_size: got 0, want an integer from 1 to 1048576`},
+		{`{"model_type": "qwen3_5", "text_config": {"attention_bias": true}}`, `text_config.attention_bias: got true, want false: not supported`},
+		{`{"model_type": "qwen3_5", "text_config": {"num_experts": 2}}`, `text_config.num_experts: got 2, want 0, or every layer in mlp_only_layers (layer 0 is not): experts are not supported`},
+		{`{"model_type": "qwen3_5", "quantization_config": {}, "text_config": {}}`, `quantization_config: got {}, want none: not supported`},
+		{`{"model_type": "qwen3_5_moe", "text_config": {}}`, `model_type: got "qwen3_5_moe", want olmo3, olmo_hybrid, qwen3_5, qwen3_5_text or qwen3_next`},
+	} {
+		_, err := Parse([]byte(c.config))
+		if err == nil || err.Error() != "config: "+c.want {
+			t.Errorf("\ngot  %v\nwant config: %s", err, c.want)
+		}
+	}
+}

@@ -308,9 +308,9 @@ func layerOf(base, name string) (number string, ok bool) {
 // Skipped counts tensors that a checkpoint holds and the language model has no
 // use for.
 type Skipped struct {
-	What    string // such as vision
-	Tensors int
-	Bytes   int64
+	What    string `json:"what"` // such as vision
+	Tensors int    `json:"tensors"`
+	Bytes   int64  `json:"bytes"`
 }
 
 func (s Skipped) String() string {

@@ -20,7 +20,11 @@ func (t tensors) Names() []string { return slices.Sorted(maps.Keys(t)) }
 func (t tensors) Tensor(name string) (safetensors.Tensor, bool) { v, ok := t[name]; return v, ok }
 
 func (t tensors) put(name string, shape ...int) {
-	t[name] = safetensors.Tensor{Name: name, DType: safetensors.F16, Shape: shape}
+	n := int64(2)
+	for _, d := range shape {
+		n *= int64(d)
+	}
+	t[name] = safetensors.Tensor{Name: name, DType: safetensors.F16, Shape: shape, Bytes: n}
 }
 
 // published is the tensors of the zoo's hybrid: convolutions apart, the norms
@@ -189,5 +193,77 @@ func TestNotFinite(t *testing.T) {
 	}
 	if _, err := (Found{Role: "head"}).ReadF32(nil); err == nil {
 		t.Error("read what was not resolved")
+	}
+}
+
+// preferred is every tensor that a config asks for, in the preferred spelling.
+func preferred(c *Config) tensors {
+	t := tensors{}
+	for _, w := range Tensors(c) {
+		t.put(w.Name, w.Shape...)
+	}
+	return t
+}
+
+// Every family's table names each weight once, its preferred tensors resolve, and the rows of a shared
+// tensor are handed out whole.
+func TestTables(t *testing.T) {
+	for name := range families {
+		text := `{"model_type": "` + name + `", "num_hidden_layers": 4, "num_experts": 0, "text_config": {"num_hidden_layers": 4}}`
+		c := mustParse(t, text)
+		src := preferred(c)
+		found, err := Resolve(c, src)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		got := map[string]int64{}
+		for _, f := range found {
+			if f.Same != "" {
+				continue
+			}
+			end := map[string]int64{}
+			for _, p := range f.Pieces() {
+				if p.Off < end[p.Tensor.Name] {
+					t.Errorf("%s: %s: rows from byte %d on, want them in order", name, f.Role, p.Off)
+				}
+				end[p.Tensor.Name] = p.Off + p.Bytes
+				got[p.Tensor.Name] += p.Bytes
+			}
+		}
+		for file, x := range src {
+			if got[file] != x.Bytes {
+				t.Errorf("%s: %s: %d bytes of %d are used", name, file, got[file], x.Bytes)
+			}
+		}
+	}
+}
+
+func TestResolveQwenRefused(t *testing.T) {
+	next := mustParse(t, `{"model_type": "qwen3_next", "num_hidden_layers": 4, "num_experts": 0, "hidden_size": 64, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "num_attention_heads": 4, "head_dim": 32}`)
+	vision := mustParse(t, `{"model_type": "qwen3_5", "text_config": {"num_hidden_layers": 4}}`)
+	for _, k := range []struct {
+		name   string
+		c      *Config
+		change func(tensors)
+		want   string
+	}{
+		{"shared shape", next, func(s tensors) { s.put("model.layers.1.linear_attn.in_proj_qkvz.weight", 190, 64) }, `layers.1.gdn.q: shape [190 64], want [192 64] (config.json linear_num_key_heads=2 linear_key_head_dim=16 hidden_size=64 linear_num_value_heads=4 linear_value_head_dim=16)`},
+		{"gate missing", next, func(s tensors) { s.put("model.layers.3.self_attn.q_proj.weight", 128, 64) }, `layers.3.attn.q: shape [128 64], want [256 64] (config.json num_attention_heads=4 head_dim=32 hidden_size=64)`},
+		{"head norm", next, func(s tensors) { s.put("model.layers.3.self_attn.q_norm.weight", 128) }, `layers.3.attn.q_norm: shape [128], want [32] (config.json head_dim=32)`},
+		{"experts", next, func(s tensors) {
+			delete(s, "model.layers.0.mlp.gate_proj.weight")
+			s.put("model.layers.0.mlp.experts.0.gate_proj.weight", 512, 64)
+		}, `layers.0.mlp.gate: missing, want model.layers.0.mlp.gate_proj.weight`},
+		{"missing", next, func(s tensors) { delete(s, "model.layers.2.linear_attn.in_proj_ba.weight") }, `layers.2.gdn.a: missing, want model.layers.2.linear_attn.in_proj_ba.weight`},
+		{"vision of a text model", next, func(s tensors) { s.put("model.visual.x", 1) }, `model.visual.x: got a tensor that the qwen3_next of config.json has no use for, want none`},
+		{"layer", vision, func(s tensors) { s.put("model.language_model.layers.4.x", 1) }, `model.language_model.layers.4.x: got layer 4, want layers 0 to 3 (config.json num_hidden_layers=4)`},
+		{"two prefixes", vision, func(s tensors) { s.put("model.norm.weight", 4096) }, `model.norm.weight: got a tensor that the qwen3_5 of config.json has no use for, want none`},
+		{"bias", vision, func(s tensors) { s.put("model.language_model.layers.3.self_attn.q_proj.bias", 8192) }, `model.language_model.layers.3.self_attn.q_proj.bias: got a tensor that the qwen3_5 of config.json has no use for, want none`},
+	} {
+		src := preferred(k.c)
+		k.change(src)
+		if _, err := Resolve(k.c, src); err == nil || err.Error() != "weights: "+k.want {
+			t.Errorf("%s:\ngot  %v\nwant weights: %s", k.name, err, k.want)
+		}
 	}
 }

@@ -336,14 +336,35 @@ func TestZoo(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer m.Release()
+			var ids []int
+			for _, token := range program.Tokens() {
+				ids = append(ids, int(token.ID))
+			}
 			for _, store := range []string{"", "bf16"} {
-				checkZoo(t, m, program.Tokens(), store)
+				checkHeads(t, m, ids, store)
 			}
 		}
 	})
 }
 
-func checkZoo(t *testing.T, m *model.Model, tokens []task.Token, store string) {
+// The same of a Qwen3.5, two of whose value heads share each key head.
+func TestGroupedHeads(t *testing.T) {
+	m, err := model.Open(context.Background(), webgpu.NewCPU(), "qwen3.5", safetensors.Dir("../../testdata/golden/qwen3.5-text"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Release()
+	if c := m.Config; c.HV != 2*c.HK {
+		t.Fatalf("got %d value heads of %d key heads", c.HV, c.HK)
+	}
+	var ids []int
+	for i := range 60 {
+		ids = append(ids, (i*i+3)%m.Config.N)
+	}
+	checkHeads(t, m, ids, "")
+}
+
+func checkHeads(t *testing.T, m *model.Model, tokens []int, store string) {
 	t.Helper()
 	r, err := m.NewRunner(model.Options{Tokens: 1, Seqs: 1, Positions: len(tokens), Trace: true, Switches: model.Switches{Store: store}})
 	if err != nil {
@@ -355,8 +376,8 @@ func checkZoo(t *testing.T, m *model.Model, tokens []task.Token, store string) {
 	before := make([][]float32, len(c.Layers))
 	s := r.NewSession()
 	step, whole := 0.0, 0.0 // share of the bound
-	for i, token := range tokens {
-		st, err := s.TraceStep(context.Background(), int(token.ID))
+	for i, id := range tokens {
+		st, err := s.TraceStep(context.Background(), id)
 		if err != nil {
 			t.Fatal(err)
 		}
