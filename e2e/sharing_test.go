@@ -390,10 +390,25 @@ func TestPolicy(t *testing.T) {
 	if got := eval[string](p, "JSON.stringify(globalThis.broken ?? [])"); got != "[]" {
 		t.Errorf("the page breaks its policy: %s", got)
 	}
-	// The policy is there at all.
-	eval[bool](p, "(document.body.append(Object.assign(document.createElement('script'), { textContent: 'globalThis.ran = true' })), true)")
-	if err := p.Wait("globalThis.broken?.length === 1", 5*time.Second); err != nil || eval[bool](p, "'ran' in globalThis") {
-		t.Errorf("an inline script was not refused: %v", err)
+	// The policy is there at all, in the page and in the frame.
+	for _, document := range []string{"document", "document.querySelector('iframe').contentDocument"} {
+		for what, js := range map[string]string{
+			"an inline script":                   `d.body.append(Object.assign(d.createElement("script"), { textContent: "top.ran = true" }))`,
+			"an attribute with a script":         `{ const b = d.createElement("button"); b.setAttribute("onclick", "top.ran = true"); d.body.append(b); b.click(); b.remove(); }`,
+			"a script of another host":           `d.body.append(Object.assign(d.createElement("script"), { src: "http://127.0.0.1:9/x.js" }))`,
+			"an address that is a script":        `{ const a = Object.assign(d.createElement("a"), { href: "javascript:top.ran=true" }); d.body.append(a); a.click(); a.remove(); }`,
+			"an inline style":                    `d.body.append(Object.assign(d.createElement("style"), { textContent: "b { color: red }" }))`,
+			"a frame of another host":            `{ const f = Object.assign(d.createElement("iframe"), { src: "http://127.0.0.1:9/" }); d.body.append(f); setTimeout(() => f.remove(), 100); }`,
+			"a document base of another host":    `d.head.append(Object.assign(d.createElement("base"), { href: "http://127.0.0.1:9/" }))`,
+			"a picture of another host":          `new d.defaultView.Image().src = "http://127.0.0.1:9/x.png"`,
+			"an embedded object of another host": `d.body.append(Object.assign(d.createElement("embed"), { src: "http://127.0.0.1:9/" }))`,
+		} {
+			n := eval[float64](p, "globalThis.broken?.length ?? 0")
+			eval[bool](p, "((d) => { "+js+"; return true; })("+document+")")
+			if err := p.Wait(fmt.Sprintf("globalThis.broken?.length > %v", n), 5*time.Second); err != nil || eval[bool](p, "'ran' in globalThis") {
+				t.Errorf("%s in %s was not refused: %v", what, document, err)
+			}
+		}
 	}
 	p.Forget()
 }
