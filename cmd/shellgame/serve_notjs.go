@@ -206,12 +206,14 @@ func modelFiles(root *os.Root) http.Handler {
 	})
 }
 
-// checkpoints lists the folders in root that hold a config.json.
-func checkpoints(root *os.Root) []string {
+// checkpoints lists the folders in root that hold a config.json, without hidden ones: what a
+// checkpoint is written to before it is whole.
+func checkpoints(root *os.Root) (names []string) {
 	found, _ := fs.Glob(root.FS(), "*/config.json")
-	names := make([]string, len(found))
-	for i, f := range found {
-		names[i] = path.Dir(f)
+	for _, f := range found {
+		if name := path.Dir(f); name[0] != '.' {
+			names = append(names, name)
+		}
 	}
 	return names
 }
