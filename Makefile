@@ -4,6 +4,8 @@
 # make site      the static site in dist/
 # make fuzz      every fuzz test for FUZZTIME (30s)
 # make soak      a million steps: memory, drift, a hundred models loaded and left in a browser
+# make release   binaries for five systems and the site archive in build/release
+# make cover     how much of each package the tests run through
 # make bench     benchmarks of PKG and, with OP=name, of that kernel after its tests
 # make fmt       formats the Go files
 
@@ -19,7 +21,7 @@ STATICCHECK := .tools/staticcheck-v0.8.2
 
 # The steps of the gate, in order. A step is a target of this file.
 CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
-ACCEPT_STEPS := check site test-dawn test-long verify-zoo eval-zoo test-page fuzz soak-short
+ACCEPT_STEPS := check site test-dawn test-long verify-zoo eval-zoo test-page fuzz soak-short release-same
 
 # Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
 LAVAPIPE := $(firstword $(wildcard /usr/share/vulkan/icd.d/lvp_icd.$(shell uname -m).json /usr/share/vulkan/icd.d/lvp_icd*.json))
@@ -63,6 +65,19 @@ build/shellgame.wasm:
 # Tokenizers of published checkpoints, fetched only with one.
 build/tokens.wasm:
 	$(JS) $(GO) build -trimpath -ldflags "-s -w" -o $@ ./wasm/tokens
+
+# The command with the site inside for each system, the site for a static host, and their checksums,
+# in build/release; the one for this system is run from an empty folder.
+.PHONY: release release-same
+release: site
+	$(GO) run ./internal/release -try
+
+# The same commit gives the same bytes.
+release-same: release
+	rm -rf build/compressed build/release-before
+	mv build/release build/release-before
+	$(MAKE) release
+	diff build/release-before/SHA256SUMS build/release/SHA256SUMS
 
 .PHONY: shellgame
 shellgame:
@@ -256,6 +271,15 @@ fuzz: | $(FASTCHECK)
 	done; \
 	if ((n == 0)); then echo "fuzz: found no fuzz test"; exit 1; fi
 	node scripts/fuzz-web.mjs --time $(FUZZTIME:s=)
+
+# How much of each package all native tests together run through, and of the page's JavaScript those
+# under Node; what only runs in a browser (e2e) is not counted.
+.PHONY: cover
+cover:
+	mkdir -p build
+	REQUIRE_DEVICES=vulkan CGO_ENABLED=0 $(GO) test -short -timeout 30m -coverpkg=./... -coverprofile=build/cover.out $(TESTFLAGS) $$(CGO_ENABLED=0 $(with_tests) ./... | grep -v -E '/(e2e|build|dist|bin)(/|$$)') >build/cover.txt || { cat build/cover.txt; exit 1; }
+	awk -f scripts/cover.awk build/cover.out
+	node --test --experimental-test-coverage $(NODE_TESTS) | sed -n '/start of coverage/,/end of coverage/p'
 
 PKG ?= ./shaders/... ./webgpu/... ./model/... ./task/...
 
