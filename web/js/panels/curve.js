@@ -67,6 +67,7 @@ export function create(app, root) {
   const samples = el("input", { type: "number", id: "curve-samples", min: 1, max: 4096, step: 1, value: 256, inputmode: "numeric", oninput: () => { set = true; draw(); } });
   const start = el("button", { type: "button", id: "curve-start", class: "primary", onclick: () => run() }, "Measure here");
   const cancel = el("button", { type: "button", id: "curve-cancel", hidden: true, onclick: () => {
+    if (!running) return;
     running.cancelled = true;
     app.request("cancel").catch((e) => app.notice("curve", e.message, { bad: true }));
   } }, "Cancel");
