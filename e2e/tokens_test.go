@@ -45,10 +45,10 @@ func TestTokens(t *testing.T) {
 					all += part;
 				}
 				all += await s.end();
-				if (all !== decoded.replaceAll(/<\|\w+\|>/g, "")) bad.push("stream " + all);
+				if (all !== decoded) bad.push("stream " + all);
 			}
 			const more = await t.stream();
-			const odd = await more.next([1, 99999, -1, t.n]);
+			const odd = await more.next([99999, -1, t.n]);
 			if (odd.text !== "" || odd.unknown !== 3) bad.push("unknown " + JSON.stringify(odd));
 			const face = await t.encode("😀");
 			const parts = [];

@@ -114,7 +114,7 @@ func TestSeed(t *testing.T) {
 		}
 		return ids
 	}
-	if draw(1) != draw(1) || draw(1) == draw(2) {
+	if a, b, c := draw(1), draw(1), draw(2); a != b || a == c {
 		t.Error("want the same tokens for the same seed and others for another")
 	}
 }

@@ -96,8 +96,8 @@ func (t *tokens) begin([]js.Value) (map[string]any, error) {
 	return map[string]any{"stream": t.last}, nil
 }
 
-// next adds tokens to a text and returns the characters that are whole now. Special tokens add
-// nothing, nor do those that the vocabulary lacks, which are counted.
+// next adds tokens to a text and returns the characters that are whole now. Tokens that the
+// vocabulary lacks add nothing and are counted.
 func (t *tokens) next(args []js.Value) (map[string]any, error) {
 	s := t.streams[args[0].Int()]
 	if s == nil {
@@ -106,9 +106,6 @@ func (t *tokens) next(args []js.Value) (map[string]any, error) {
 	var text strings.Builder
 	unknown := 0
 	for _, id := range numbers(args[1]) {
-		if t.t.Special(id) {
-			continue
-		}
 		part, err := s.Next(id)
 		if err != nil {
 			unknown++

@@ -65,8 +65,7 @@ export class Tokens {
 
   // stream resolves with a text that is decoded as its tokens come: next(ids)
   // resolves with {text, unknown}, the characters that are whole now and how many
-  // tokens the tokenizer lacks; special tokens add nothing. end() resolves with
-  // what was held back.
+  // tokens the tokenizer lacks; end() with what was held back.
   async stream() {
     const { stream } = await this.#ask("begin", []);
     return {

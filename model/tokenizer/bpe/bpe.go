@@ -22,7 +22,7 @@ type Tokenizer struct {
 	ids     map[string]int
 	merges  map[pair]merge
 	whole   bool // a word that is a token is not merged from its bytes
-	bytes   [256]int
+	bytes   [256]int32
 	nfc     bool
 	split   []*splitter
 	raw     added        // found in the text as it is
@@ -36,6 +36,18 @@ var _ tokenizer.Tokenizer = (*Tokenizer)(nil)
 // Open reads a tokenizer.json of any kind that there is here: byte-level BPE, or words. The error
 // is one line that begins with "tokenizer: ".
 func Open(data []byte) (tokenizer.Tokenizer, error) {
+	// A vocabulary of 250,000 is read once only; what is no BPE, or broken, is looked at in parts.
+	var whole struct {
+		file.Parts
+		Model model `json:"model"`
+	}
+	if err := json.Unmarshal(data, &whole); err == nil && whole.Model.Type == "BPE" {
+		t, err := load(&whole.Parts, &whole.Model)
+		if err != nil {
+			return nil, fmt.Errorf("tokenizer: %w", err)
+		}
+		return t, nil
+	}
 	f, err := file.Parse(data)
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -50,29 +62,25 @@ func Open(data []byte) (tokenizer.Tokenizer, error) {
 		}
 		return t, nil
 	case kind == "BPE":
-		t, err := load(f)
-		if err != nil {
-			return nil, fmt.Errorf("tokenizer: %w", err)
-		}
-		return t, nil
+		return nil, fmt.Errorf("tokenizer: model: %w", json.Unmarshal(f.Model, &model{}))
 	default:
 		return nil, fmt.Errorf("tokenizer: model: got %s, want BPE or WordLevel: not supported", file.OrNone(kind))
 	}
 }
 
 type model struct {
-	Dropout      *float64        `json:"dropout"`
-	Prefix       *string         `json:"continuing_subword_prefix"`
-	Suffix       *string         `json:"end_of_word_suffix"`
-	ByteFallback bool            `json:"byte_fallback"`
-	IgnoreMerges bool            `json:"ignore_merges"`
-	Vocab        map[string]int  `json:"vocab"`
-	Merges       json.RawMessage `json:"merges"`
+	Type         string         `json:"type"`
+	Dropout      *float64       `json:"dropout"`
+	Prefix       *string        `json:"continuing_subword_prefix"`
+	Suffix       *string        `json:"end_of_word_suffix"`
+	ByteFallback bool           `json:"byte_fallback"`
+	IgnoreMerges bool           `json:"ignore_merges"`
+	Vocab        map[string]int `json:"vocab"`
+	Merges       []twoTokens    `json:"merges"`
 }
 
 // load reads a file whose model is BPE.
-func load(f *file.File) (*Tokenizer, error) {
-	t := &Tokenizer{ids: map[string]int{}, merges: map[pair]merge{}, special: map[int]bool{}}
+func load(f *file.Parts, m *model) (*Tokenizer, error) {
 	for _, part := range []struct {
 		name string
 		raw  json.RawMessage
@@ -82,7 +90,8 @@ func load(f *file.File) (*Tokenizer, error) {
 			return nil, err
 		}
 	}
-	if err := t.setModel(f.Model); err != nil {
+	t := &Tokenizer{special: map[int]bool{}}
+	if err := t.setModel(m); err != nil {
 		return nil, err
 	}
 	if err := t.setNormalizer(f.Normalizer); err != nil {
@@ -98,11 +107,7 @@ func load(f *file.File) (*Tokenizer, error) {
 	return t, t.setPrefix(f.PostProcessor)
 }
 
-func (t *Tokenizer) setModel(raw json.RawMessage) error {
-	var m model
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return fmt.Errorf("model: %w", err)
-	}
+func (t *Tokenizer) setModel(m *model) error {
 	switch {
 	case m.Dropout != nil && *m.Dropout != 0:
 		return fmt.Errorf("model: dropout: got %v, want none: not supported", *m.Dropout)
@@ -114,6 +119,7 @@ func (t *Tokenizer) setModel(raw json.RawMessage) error {
 		return errors.New("model: byte_fallback: got true, want false: not supported")
 	}
 	t.whole = m.IgnoreMerges
+	t.ids, t.tokens = m.Vocab, make([]string, 0, len(m.Vocab))
 	for token, id := range m.Vocab {
 		if err := t.set(token, id); err != nil {
 			return err
@@ -124,7 +130,7 @@ func (t *Tokenizer) setModel(raw json.RawMessage) error {
 		if !ok {
 			return fmt.Errorf("model.vocab: byte 0x%02x: got no token %q, want one for each byte: not supported", b, string(r))
 		}
-		t.bytes[b] = id
+		t.bytes[b] = int32(id)
 	}
 	return t.setMerges(m.Merges)
 }
@@ -152,32 +158,25 @@ func (t *Tokenizer) set(token string, id int) error {
 	return nil
 }
 
-// setMerges reads pairs written as ["a","b"] or, as older files do, as "a b".
-func (t *Tokenizer) setMerges(raw json.RawMessage) error {
-	var pairs [][]string
-	if err := json.Unmarshal(raw, &pairs); err != nil {
-		var lines []string
-		if err := json.Unmarshal(raw, &lines); err != nil {
-			return fmt.Errorf("model.merges: got %.40q, want pairs of tokens", raw)
-		}
-		pairs = make([][]string, len(lines))
-		for i, line := range lines {
-			pairs[i] = strings.Split(line, " ")
-		}
-	}
+func (t *Tokenizer) setMerges(pairs []twoTokens) error {
+	t.merges = make(map[pair]merge, len(pairs))
+	var both []byte
 	for rank, p := range pairs {
-		if len(p) != 2 {
-			return fmt.Errorf("model.merges: merge %d: got %.60q, want two tokens", rank, p)
-		}
-		var ids [3]int
-		for i, token := range []string{p[0], p[1], p[0] + p[1]} {
-			id, ok := t.ids[token]
-			if !ok {
-				return fmt.Errorf("model.merges: merge %d of %q and %q: got no token %q in the vocabulary, want one", rank, p[0], p[1], token)
+		both = append(append(both[:0], p[0]...), p[1]...)
+		a, ok := t.ids[p[0]]
+		b, ok2 := t.ids[p[1]]
+		ab, ok3 := t.ids[string(both)]
+		if !ok || !ok2 || !ok3 {
+			missing := string(both)
+			if !ok2 {
+				missing = p[1]
 			}
-			ids[i] = id
+			if !ok {
+				missing = p[0]
+			}
+			return fmt.Errorf("model.merges: merge %d of %q and %q: got no token %q in the vocabulary, want one", rank, p[0], p[1], missing)
 		}
-		t.merges[pair{ids[0], ids[1]}] = merge{rank, ids[2]}
+		t.merges[pair{int32(a), int32(b)}] = merge{int32(rank), int32(ab)}
 	}
 	return nil
 }
@@ -238,7 +237,7 @@ func flatten(raw json.RawMessage, list string) ([]part, error) {
 	}
 	var raws []json.RawMessage
 	if err := json.Unmarshal(all[list], &raws); err != nil {
-		return nil, fmt.Errorf("Sequence: got %.40q, want a list %q", all[list], list)
+		return nil, fmt.Errorf("got a Sequence of %.40q, want a list %q", all[list], list)
 	}
 	var parts []part
 	for _, r := range raws {

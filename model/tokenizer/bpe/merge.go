@@ -1,11 +1,48 @@
 package bpe
 
-import "container/heap"
+import (
+	"bytes"
+	"container/heap"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
 
-type pair struct{ a, b int }
+// twoTokens is a merge as it is written: ["a","b"] or, in older files, "a b".
+type twoTokens [2]string
+
+func (p *twoTokens) UnmarshalJSON(data []byte) error {
+	// There are 250,000 of them, mostly without escapes.
+	if !bytes.ContainsRune(data, '\\') {
+		parts := bytes.Split(data, []byte{'"'})
+		switch {
+		case data[0] == '[' && len(parts) == 5 && len(bytes.TrimSpace(parts[2])) == 1:
+			p[0], p[1] = string(parts[1]), string(parts[3])
+			return nil
+		case data[0] == '"' && bytes.Count(data, []byte{' '}) == 1:
+			a, b, _ := bytes.Cut(data[1:len(data)-1], []byte{' '})
+			p[0], p[1] = string(a), string(b)
+			return nil
+		}
+	}
+	var two []string
+	var line string
+	if json.Unmarshal(data, &line) == nil {
+		two = strings.Split(line, " ")
+	} else if err := json.Unmarshal(data, &two); err != nil {
+		two = nil
+	}
+	if len(two) != 2 {
+		return fmt.Errorf("merges: got %.60q, want two tokens", data)
+	}
+	p[0], p[1] = two[0], two[1]
+	return nil
+}
+
+type pair struct{ a, b int32 }
 
 // merge is what a pair becomes; of several the one of the lowest rank comes first.
-type merge struct{ rank, id int }
+type merge struct{ rank, id int32 }
 
 // word is the row of tokens of one word while its pairs merge. Its memory is used again.
 type word struct {
@@ -15,12 +52,12 @@ type word struct {
 
 // symbol is a token of the row and its neighbours, -1 at the ends; a token that went into its left
 // neighbour has id -1.
-type symbol struct{ id, prev, next int }
+type symbol struct{ id, prev, next int32 }
 
 // candidate is a pair that could merge: the symbol at pos and the next one, as they were.
 type candidate struct {
 	merge
-	pos int
+	pos int32
 	pair
 }
 
@@ -29,13 +66,13 @@ type candidate struct {
 func (w *word) merge(ids []int, s string, t *Tokenizer) []int {
 	w.row, w.queue = w.row[:0], w.queue[:0]
 	for i := range len(s) {
-		w.row = append(w.row, symbol{t.bytes[s[i]], i - 1, i + 1})
+		w.row = append(w.row, symbol{t.bytes[s[i]], int32(i) - 1, int32(i) + 1})
 	}
 	if len(s) > 0 {
 		w.row[len(s)-1].next = -1
 	}
 	for i := range w.row {
-		if c, ok := w.candidate(i, t.merges); ok {
+		if c, ok := w.candidate(int32(i), t.merges); ok {
 			w.queue = append(w.queue, c)
 		}
 	}
@@ -51,7 +88,7 @@ func (w *word) merge(ids []int, s string, t *Tokenizer) []int {
 		if left.next >= 0 {
 			w.row[left.next].prev = c.pos
 		}
-		for _, i := range []int{left.prev, c.pos} {
+		for _, i := range []int32{left.prev, c.pos} {
 			if c, ok := w.candidate(i, t.merges); ok {
 				heap.Push(&w.queue, c)
 			}
@@ -59,14 +96,14 @@ func (w *word) merge(ids []int, s string, t *Tokenizer) []int {
 	}
 	for _, s := range w.row {
 		if s.id >= 0 {
-			ids = append(ids, s.id)
+			ids = append(ids, int(s.id))
 		}
 	}
 	return ids
 }
 
 // candidate is the pair of the symbol at i and its right neighbour, if it merges.
-func (w *word) candidate(i int, merges map[pair]merge) (candidate, bool) {
+func (w *word) candidate(i int32, merges map[pair]merge) (candidate, bool) {
 	if i < 0 || w.row[i].next < 0 {
 		return candidate{}, false
 	}

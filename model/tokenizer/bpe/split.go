@@ -49,10 +49,10 @@ func splitters(raw json.RawMessage) ([]*splitter, error) {
 		case p.kind == "ByteLevel" && i == len(parts)-1:
 			s, err = byteLevelOf(p.raw)
 		default:
-			err = fmt.Errorf("got %s, want Split and then ByteLevel: not supported", p.kind)
+			return nil, fmt.Errorf("pre_tokenizer: got %s, want Split and then ByteLevel: not supported", p.kind)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("pre_tokenizer: %w", err)
+			return nil, fmt.Errorf("pre_tokenizer: %s: %w", p.kind, err)
 		}
 		all = append(all, s)
 	}
@@ -66,18 +66,18 @@ func splitOf(raw json.RawMessage) (*splitter, error) {
 		Invert   bool              `json:"invert"`
 	}
 	if err := json.Unmarshal(raw, &s); err != nil {
-		return nil, fmt.Errorf("Split: %w", err)
+		return nil, err
 	}
 	pattern, ok := s.Pattern["Regex"]
 	switch {
 	case !ok || len(s.Pattern) != 1:
-		return nil, errors.New("Split: got no pattern of kind Regex, want one: not supported")
+		return nil, errors.New("got no pattern of kind Regex, want one: not supported")
 	case s.Behavior != "Isolated":
-		return nil, fmt.Errorf("Split: behavior: got %q, want Isolated: not supported", s.Behavior)
+		return nil, fmt.Errorf("behavior: got %q, want Isolated: not supported", s.Behavior)
 	case s.Invert:
-		return nil, errors.New("Split: invert: got true, want false: not supported")
+		return nil, errors.New("invert: got true, want false: not supported")
 	case !known[pattern]:
-		return nil, fmt.Errorf("Split: got the pattern %.300q, want that of GPT-2, cl100k (OLMo), Qwen2 or Qwen3.5: not supported", pattern)
+		return nil, fmt.Errorf("got the pattern %.300q, want that of GPT-2, cl100k (OLMo), Qwen2 or Qwen3.5: not supported", pattern)
 	}
 	return &splitter{pattern: compile(pattern)}, nil
 }
@@ -88,7 +88,7 @@ func byteLevelOf(raw json.RawMessage) (*splitter, error) {
 		Regex bool `json:"use_regex"`
 	}{true, true}
 	if err := json.Unmarshal(raw, &b); err != nil {
-		return nil, fmt.Errorf("ByteLevel: %w", err)
+		return nil, err
 	}
 	s := &splitter{space: b.Space}
 	if b.Regex {

@@ -10,6 +10,12 @@ import (
 
 // File is the parts of a tokenizer.json.
 type File struct {
+	Parts
+	Model json.RawMessage `json:"model"`
+}
+
+// Parts are all parts but the model, which is large.
+type Parts struct {
 	Truncation    json.RawMessage `json:"truncation"`
 	Padding       json.RawMessage `json:"padding"`
 	AddedTokens   []AddedToken    `json:"added_tokens"`
@@ -17,7 +23,6 @@ type File struct {
 	PreTokenizer  json.RawMessage `json:"pre_tokenizer"`
 	PostProcessor json.RawMessage `json:"post_processor"`
 	Decoder       json.RawMessage `json:"decoder"`
-	Model         json.RawMessage `json:"model"`
 }
 
 // AddedToken is a token that is found in a text before it is split into words.
