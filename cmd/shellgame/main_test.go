@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"shellgame/internal/leak"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"shellgame": main})
+	testscript.Main(leak.M{M: m}, map[string]func(){"shellgame": main})
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 	"time"
 	"unsafe"
 
+	"shellgame/internal/leak"
 	"shellgame/shaders"
 	"shellgame/webgpu"
 )
@@ -62,6 +63,24 @@ func Unlimited(t testing.TB) webgpu.Device {
 		t.Skipf("no GPU here: %v", opened.err)
 	}
 	return opened.gpu
+}
+
+// Main runs the tests of a package and closes the GPU. It fails where a buffer on it was not
+// released, or a goroutine or an open file is left.
+//
+//	func TestMain(m *testing.M) { gputest.Main(m) }
+func Main(m *testing.M) { os.Exit(leak.M{M: m, Checks: []func() error{closeGPU}}.Run()) }
+
+func closeGPU() error {
+	d := opened.gpu
+	if d == nil {
+		return nil
+	}
+	d.Close()
+	if c := d.Counts(); c.Live != 0 || c.Bytes != 0 {
+		return fmt.Errorf("%d buffers of %d bytes on the GPU were not released", c.Live, c.Bytes)
+	}
+	return nil
 }
 
 // Devices runs f as a subtest on the CPU device and on the GPU.

@@ -1,0 +1,9 @@
+package verify_test
+
+import (
+	"testing"
+
+	"shellgame/webgpu/gputest"
+)
+
+func TestMain(m *testing.M) { gputest.Main(m) }
