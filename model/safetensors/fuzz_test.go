@@ -30,7 +30,7 @@ func FuzzIndex(f *testing.F) {
 		opened := &opens{Files: FS(files)}
 		ck, err := OpenCheckpoint(opened)
 		for _, name := range opened.names {
-			if strings.ContainsAny(name, `/\:`) || name == "" || strings.HasPrefix(name, "..") {
+			if strings.ContainsAny(name, `/\:`) || name == "" || name == "." || name == ".." {
 				t.Fatalf("the index made it open %q", name)
 			}
 		}
