@@ -28,7 +28,9 @@ func (r *Runner) record(f form) *program {
 	c := &recorder{r: r, f: f, rec: &webgpu.Recording{Name: name}, cfg: r.Model.Config}
 	d, eps := uint32(c.cfg.D), c.cfg.RMSEps
 	embed := r.Model.w["embed"]
-	c.op("embed", shaders.Embed, shaders.C{"W_KIND": embed.kind}, shaders.EmbedParams{D: d, Entries: uint32(c.cfg.N)}, embed.buf, c.buf("ids"), c.buf("x"))
+	for _, part := range embed.parts { // each takes over the rows that are its own
+		c.op("embed", shaders.Embed, shaders.C{"W_KIND": embed.kind}, shaders.EmbedParams{D: d, Entries: uint32(part.rows), First: uint32(part.from)}, part.buf, c.buf("ids"), c.buf("x"))
+	}
 	for i, l := range c.cfg.Layers {
 		c.layer = fmt.Sprintf("layers.%d.", i)
 		c.keep(i)
@@ -49,9 +51,10 @@ func (r *Runner) record(f form) *program {
 	read := func(key, name string, words, stride int) {
 		p.at[key] = span{c.rec.Read(c.buf(name), 0, 4*words, 4*stride), 4 * words}
 	}
-	read("top", "top", tokens*r.Opts.TopK*2, 0)
+	outs := min(tokens, r.Opts.Outs)
+	read("top", "top", outs*r.Opts.TopK*2, 0)
 	if f.all {
-		read("logits", "logits", tokens*c.cfg.N, 0)
+		read("logits", "logits", outs*c.cfg.N, 0)
 	}
 	if f.trace != traceNone {
 		c.readTrace(tokens, read)
@@ -62,7 +65,7 @@ func (r *Runner) record(f form) *program {
 func (c *recorder) readTrace(tokens int, read func(key, name string, words, stride int)) {
 	r, cfg := c.r, c.cfg
 	if c.f.trace == tracePrompt {
-		read("out.h", "out.h", tokens*cfg.D, 0)
+		read("out.h", "out.h", min(tokens, r.Opts.Outs)*cfg.D, 0)
 	}
 	for i, l := range cfg.Layers {
 		if c.f.trace == tracePrompt {
@@ -88,7 +91,7 @@ func (c *recorder) readTrace(tokens int, read func(key, name string, words, stri
 
 func (c *recorder) buf(name string) webgpu.Buffer { return c.r.bufs[name] }
 
-func (c *recorder) weight(role string) webgpu.Buffer { return c.r.Model.w[role].buf }
+func (c *recorder) weight(role string) webgpu.Buffer { return c.r.Model.w[role].parts[0].buf }
 
 func (c *recorder) op(name string, k *shaders.Kernel, consts shaders.C, params any, bufs ...webgpu.Buffer) {
 	c.rec.Dispatch(c.layer+name, k, consts, params, bufs...)
@@ -105,7 +108,6 @@ func (c *recorder) keep(layer int) {
 // from the weight.
 func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 	w := c.r.Model.w[role]
-	p.N = uint32(w.rows)
 	if p.D == 0 {
 		p.D = uint32(c.cfg.D)
 	}
@@ -113,20 +115,23 @@ func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 		p.XStride = p.D
 	}
 	if p.YStride == 0 {
-		p.YStride = p.N
+		p.YStride = uint32(w.rows)
 	}
-	k := shaders.MatMul
-	switch {
-	case c.f.few && c.r.software:
-		k = shaders.MatVecRow
-	case c.f.few && p.D >= 512 && p.WideRow():
-		k = shaders.MatVecWide
-	case c.f.few:
-		k = shaders.MatVec
-	case c.r.wide && p.Wide():
-		k = shaders.MatMulWide
+	for _, part := range w.parts { // each makes some columns
+		p.N, p.YCol = uint32(part.rows), uint32(part.from)
+		k := shaders.MatMul
+		switch {
+		case c.f.few && c.r.software:
+			k = shaders.MatVecRow
+		case c.f.few && p.D >= 512 && p.WideRow():
+			k = shaders.MatVecWide
+		case c.f.few:
+			k = shaders.MatVec
+		case c.r.wide && p.Wide():
+			k = shaders.MatMulWide
+		}
+		c.op(name, k, shaders.C{"W_KIND": w.kind}, p, c.buf(x), part.buf, c.buf(y))
 	}
-	c.op(name, k, shaders.C{"W_KIND": w.kind}, p, c.buf(x), w.buf, c.buf(y))
 }
 
 func (c *recorder) norm(name, role, x, y string, add uint32) {

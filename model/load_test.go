@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,7 +85,7 @@ func (w watched) ReadAt(p []byte, off int64) (int, error) {
 	return w.ReaderAt.ReadAt(p, off)
 }
 
-const loadConfig = `{"model_type": "olmo_hybrid", "vocab_size": 500, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+const loadConfig = `{"model_type": "olmo_hybrid", "vocab_size": 3000, "max_position_embeddings": 128, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
 	"layer_types": ["linear_attention", "full_attention"], "num_attention_heads": 4, "num_key_value_heads": 2,
 	"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16,
 	"rope_parameters": {"rope_theta": null}}`
@@ -268,4 +269,143 @@ func logits(t testing.TB, m *model.Model) []float32 {
 		t.Fatal(err)
 	}
 	return append([]float32(nil), out.Logits...)
+}
+
+// narrow is a device that says that it binds and holds less.
+type narrow struct {
+	webgpu.Device
+	limits webgpu.Limits
+}
+
+func (d narrow) Info() webgpu.Info {
+	i := d.Device.Info()
+	i.Limits = d.limits
+	return i
+}
+
+func loadWith(t testing.TB, dev webgpu.Device, f safetensors.Files, o model.LoadOptions) (*model.Model, error) {
+	t.Helper()
+	src, err := model.Look("m", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	return src.Load(t.Context(), dev, o)
+}
+
+// Weights in several buffers give the logits of weights in one, to the last bit, by every kernel.
+func TestLoadSplit(t *testing.T) {
+	for dtype, kinds := range map[safetensors.DType][]string{safetensors.F32: {""}, safetensors.F16: {"", "int8", "int4"}} {
+		f := loadFiles(t, dtype)
+		for _, kind := range kinds {
+			gputest.Devices(t, func(t *testing.T, dev webgpu.Device) {
+				var want []float32
+				pieces := 0
+				for _, most := range []int{1 << 27, 45_000} {
+					m, err := loadWith(t, narrow{dev, webgpu.Limits{MaxBuffer: 1 << 27, MaxBinding: most}}, f, model.LoadOptions{Weights: kind})
+					if err != nil {
+						t.Fatal(err)
+					}
+					before := m.Buffers()
+					got := append(prompts(t, m, dev, 14), prompts(t, m, dev, 120)...)
+					m.Release()
+					if want == nil {
+						want, pieces = got, before
+						continue
+					}
+					if before < pieces+4 {
+						t.Errorf("%s %q at %d: %d buffers: nothing is split", dtype, kind, most, before)
+					}
+					for i := range want {
+						if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
+							t.Fatalf("%s %q at %d: logit %d: got %v, want %v", dtype, kind, most, i, got[i], want[i])
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+// prompts reads so many tokens at once, then one, on a device with its own limits.
+func prompts(t testing.TB, m *model.Model, dev webgpu.Device, n int) []float32 {
+	t.Helper()
+	r, err := m.On(dev).NewRunner(model.Options{Seqs: 1, Positions: 128, Tokens: 120})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	s := r.NewSession()
+	out, err := s.Prefill(t.Context(), ids(n, 3000), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := copied(out.Logits)
+	if out, err = s.Step(t.Context(), 499, true); err != nil {
+		t.Fatal(err)
+	}
+	return append(all, out.Logits...)
+}
+
+// Quantized weights move the logits by what their rounding explains, fewer bits by more.
+func TestLoadQuantized(t *testing.T) {
+	f := loadFiles(t, safetensors.BF16)
+	gputest.Devices(t, func(t *testing.T, dev webgpu.Device) {
+		var ref *model.Model
+		last := 0.0
+		for _, c := range []struct {
+			kind        string
+			least, most float64 // of the error's RMS over the logits'
+		}{{"", 0, 0}, {"f16", 0, 0}, {"int8", 1e-3, 0.1}, {"int4", 0.1, 1}} {
+			m, err := loadWith(t, dev, f, model.LoadOptions{Weights: c.kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Release()
+			if ref == nil {
+				ref = m
+			}
+			e, err := model.LogitError(t.Context(), ref, m, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%q: %v", c.kind, e)
+			if e.RMS < c.least || e.RMS > c.most || e.RMS < last {
+				t.Errorf("%q: RMS %.3g, want %.3g to %.3g and no less than before, %.3g", c.kind, e.RMS, c.least, c.most, last)
+			}
+			if ratio := e.RMS / last; c.kind == "int4" && (ratio < 8 || ratio > 25) { // units are 127/7 apart, but smaller in a group
+				t.Errorf("int4 is off by %.1f times what int8 is, want about 15", ratio)
+			}
+			last = e.RMS
+		}
+	})
+}
+
+// A model that cannot fit is refused before anything is loaded, with the numbers and what would fit.
+func TestLoadRefused(t *testing.T) {
+	f := loadFiles(t, safetensors.F32)
+	src, err := model.Look("m", f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer src.Close()
+	whole := int(src.Bytes(model.LoadOptions{}))
+	for _, c := range []struct {
+		limits webgpu.Limits
+		want   string
+	}{
+		{webgpu.Limits{MaxBuffer: 1 << 28, MaxBinding: 1 << 27, Memory: whole}, fmt.Sprintf(`model m: it needs \d\.\d\d? MB, %.1[1]f MB for its weights and \d+\.\d kB to run, and plain Go \(.*\) has room for %.1[1]f MB: with int8 weights `, float64(whole)/1e6)},
+		{webgpu.Limits{MaxBuffer: 1 << 28, MaxBinding: 200}, "model m: weights: "},
+		{webgpu.Limits{MaxBuffer: 1 << 28, MaxBinding: 10_000}, "model m: running it needs "},
+	} {
+		d := &counting{Device: narrow{webgpu.NewCPU(), c.limits}}
+		m, err := src.Load(t.Context(), d, model.LoadOptions{})
+		if m != nil || err == nil || !regexp.MustCompile("^"+c.want).MatchString(err.Error()) || !errors.Is(err, webgpu.ErrOutOfMemory) || d.made != 0 {
+			t.Errorf("%+v: got %v after %d buffers, want %q", c.limits, err, d.made, c.want)
+		}
+		t.Log(err)
+	}
+	if _, err := src.Load(t.Context(), webgpu.NewCPU(), model.LoadOptions{Weights: "int3"}); err == nil || !strings.Contains(err.Error(), `weights "int3": want f16, int8 or int4`) {
+		t.Errorf("int3: got %v", err)
+	}
 }

@@ -23,15 +23,23 @@ type Model struct {
 	// Skipped is what the checkpoint holds besides the language model.
 	Skipped []config.Skipped
 
-	dev webgpu.Device
-	w   map[string]weight
+	dev  webgpu.Device
+	w    map[string]weight
+	tied bool // the head is the embedding
 }
 
 // weight is a matrix or vector [rows, d] on the device, stored as kind, a value of a kernel's W_KIND.
+// Its rows are in several buffers where one would be larger than the device binds.
 type weight struct {
-	buf     webgpu.Buffer
+	parts   []part
 	kind    uint32
 	rows, d int
+}
+
+// part is neighbouring rows of a weight, and behind them their scales.
+type part struct {
+	buf        webgpu.Buffer
+	from, rows int
 }
 
 // fused lists the weights that are multiplied as one matrix, their rows one below the other: a
@@ -64,11 +72,13 @@ func (m *Model) Device() webgpu.Device { return m.dev }
 
 // Release frees the weights.
 func (m *Model) Release() {
-	if m.w["head"] == m.w["embed"] {
-		delete(m.w, "head")
-	}
-	for _, w := range m.w {
-		w.buf.Release()
+	for role, w := range m.w {
+		if role == "head" && m.tied {
+			continue
+		}
+		for _, p := range w.parts {
+			p.buf.Release()
+		}
 	}
 	m.w = nil
 }

@@ -19,6 +19,7 @@ type Options struct {
 	Slots     int // state slots: one a session that has read something; default Seqs + 4
 	Rows      int // rows of the KV cache, shared by all sessions; default Positions + Tokens
 	TopK      int // most probable tokens found for each output; default 8
+	Outs      int // outputs in one play; default Tokens, or as many as have 64 MiB of logits
 	Trace     bool
 	// ChunkFrom is the length of a sequence from which the chunked delta rule is planned; default
 	// what is the faster on the device, which on a CPU it never is.
@@ -116,6 +117,7 @@ func (m *Model) NewRunner(o Options) (*Runner, error) {
 	}
 	set(&o.ChunkFrom, shaders.ChunkFrom)
 	o.TopK = min(o.TopK, m.Config.N)
+	set(&o.Outs, max(min(o.Tokens, logitBytes/(4*m.Config.N)), min(o.Seqs, o.Tokens)))
 	r := &Runner{Model: m, Opts: o, dev: m.dev, software: software, wide: !software || info.Kind != "browser" && o.Tokens > 64, bufs: map[string]webgpu.Buffer{}, progs: map[form]*program{}, ropes: map[*config.Rope]string{}, slotRefs: make([]int, o.Slots), rowRefs: make([]int, o.Rows)}
 	if err := r.makeBuffers(); err != nil {
 		r.Release()
@@ -130,17 +132,21 @@ func (m *Model) NewRunner(o Options) (*Runner, error) {
 	return r, nil
 }
 
+// logitBytes is what the logits of a play may take where nobody says how many outputs there are.
+const logitBytes = 64 << 20
+
 // maps is how many row maps there are: one a state slot.
 func (r *Runner) maps() int { return r.Opts.Slots }
 
-func (r *Runner) makeBuffers() error {
+// need is how many words each buffer of the runner has.
+func (r *Runner) need() map[string]int {
 	c, o := r.Model.Config, r.Opts
 	t, b := o.Tokens, o.Seqs
 	need := map[string]int{ // words
 		"ids": t, "token_seq": t, "seqs": b * shaders.SeqWords, "outs": t,
 		"x": t * c.D, "h": t * c.D, "y": t * c.D,
 		"mlp.in": t * 2 * c.FF, "mlp.act": t * c.FF,
-		"out.x": t * c.D, "out.h": t * c.D, "logits": t * c.N, "top": t * o.TopK * 2,
+		"out.x": o.Outs * c.D, "out.h": o.Outs * c.D, "logits": o.Outs * c.N, "top": o.Outs * o.TopK * 2,
 	}
 	hasGDN, hasAttention := false, false
 	for i, l := range c.Layers {
@@ -190,6 +196,41 @@ func (r *Runner) makeBuffers() error {
 			need["attn.parts"] = shaders.AttentionParts(fewTokens, c.Heads, c.HeadDim, o.Positions)
 		}
 	}
+	return need
+}
+
+// fits says which of the buffers that a runner needs is larger than the device takes.
+func fits(need map[string]int, l webgpu.Limits) error {
+	for name, words := range need {
+		if most := min(l.MaxBuffer, l.MaxBinding); 4*words > most {
+			return fmt.Errorf("running it needs %s for %s, the device takes at most %s at a time: read fewer tokens at once, or shorter texts: %w", size(4*words), name, size(most), webgpu.ErrOutOfMemory)
+		}
+	}
+	return nil
+}
+
+// runBytes is what a runner needs at least: one that reads a text of 512 tokens, a few at a time.
+func runBytes(cfg *config.Config, l webgpu.Limits) (int64, error) {
+	o := Options{Tokens: 16, Seqs: 1, Slots: 2, TopK: 8, Outs: 1, Positions: 512}
+	if cfg.MaxPos > 0 {
+		o.Positions = min(o.Positions, cfg.MaxPos)
+	}
+	o.Rows = o.Positions + o.Tokens
+	r := &Runner{Model: &Model{Config: cfg}, Opts: o, ropes: map[*config.Rope]string{}}
+	need := r.need()
+	var n int64
+	for _, words := range need {
+		n += 4 * int64(words)
+	}
+	return n, fits(need, l)
+}
+
+func (r *Runner) makeBuffers() error {
+	c := r.Model.Config
+	need := r.need()
+	if err := fits(need, r.dev.Info().Limits); err != nil {
+		return fmt.Errorf("model: running %s: %w", r.Model.Name, err)
+	}
 	for name, words := range need {
 		buf, err := r.dev.NewBuffer(r.Model.Name+" "+name, 4*words)
 		if err != nil {
@@ -197,6 +238,7 @@ func (r *Runner) makeBuffers() error {
 		}
 		r.bufs[name] = buf
 	}
+	o := r.Opts
 	if b := r.bufs["conv.off"]; b != nil {
 		taps := make([]float32, c.C()*c.W)
 		for i := range c.C() {
@@ -320,9 +362,18 @@ func (r *Runner) Play(ctx context.Context, inputs []Input, logits bool) (*Output
 }
 
 func (r *Runner) play(ctx context.Context, inputs []Input, logits bool, trace traceKind) (*Output, error) {
-	tokens := 0
+	tokens, outs := 0, 0
 	for _, in := range inputs {
 		tokens += len(in.IDs)
+		switch {
+		case in.Want == All:
+			outs += len(in.IDs)
+		case in.Want == Last && len(in.IDs) > 0:
+			outs++
+		}
+	}
+	if outs > r.Opts.Outs {
+		return nil, fmt.Errorf("model: a play with %d outputs: want at most %d", outs, r.Opts.Outs)
 	}
 	if len(inputs) > r.Opts.Seqs || tokens > r.Opts.Tokens || tokens == 0 {
 		return nil, fmt.Errorf("model: a play of %d sessions and %d tokens: want at most %d and 1 to %d", len(inputs), tokens, r.Opts.Seqs, r.Opts.Tokens)

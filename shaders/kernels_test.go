@@ -35,6 +35,21 @@ func packed(kind uint32, f []float32) []uint32 {
 	return w
 }
 
+// stored lays a matrix [n, d] out as kind.
+func stored(kind uint32, f []float32, n, d int) []uint32 {
+	if kind < shaders.I8 {
+		return packed(kind, f)
+	}
+	row, scales := shaders.RowBytes(kind, d)
+	b := make([]byte, n*(row+scales))
+	for r := range n {
+		shaders.Quantize(kind, f[r*d:][:d], b[r*row:][:row], b[n*row+r*scales:][:scales])
+	}
+	return slices.Clone(gputest.Words(b))
+}
+
+var storedKinds = []uint32{shaders.F32, shaders.F16, shaders.BF16, shaders.I8, shaders.I4}
+
 // tokenSeqs is the token_seq buffer of a batch.
 func tokenSeqs(seqs ...shaders.Seq) []uint32 {
 	var w []uint32
@@ -48,20 +63,58 @@ func tokenSeqs(seqs ...shaders.Seq) []uint32 {
 
 func TestEmbed(t *testing.T) {
 	const n = 19
-	for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
-		for _, d := range []int{1, 7, 64, 129} {
-			table := packed(kind, gputest.Rand(3, n*d, 1))
+	for _, kind := range storedKinds {
+		for _, d := range []int{1, 7, 64, 129, 192} {
+			if kind >= shaders.I8 && !shaders.Fits(kind, d) {
+				continue
+			}
+			table := stored(kind, gputest.Rand(3, n*d, 1), n, d)
 			ids := []uint32{0, 18, 5, 5, 7, 999}
-			gputest.Check(t, fmt.Sprintf("kind %d D %d", kind, d), gputest.Tolerance{}, shaders.Embed, shaders.C{"W_KIND": kind},
-				shaders.EmbedParams{D: uint32(d), Entries: n}, shaders.Step{Tokens: 6}, []int{2}, table, ids, gputest.Poisoned(7*d))
+			for _, first := range []uint32{0, 6} {
+				gputest.Check(t, fmt.Sprintf("kind %d D %d first %d", kind, d, first), gputest.Tolerance{}, shaders.Embed, shaders.C{"W_KIND": kind},
+					shaders.EmbedParams{D: uint32(d), Entries: n, First: first}, shaders.Step{Tokens: 6}, []int{2}, table, ids, gputest.Poisoned(7*d))
+			}
+		}
+	}
+}
+
+// Quantized weights are within half a unit of what they stand for, zeros and the largest exactly so.
+func TestQuantize(t *testing.T) {
+	const n, d = 3, 128
+	f := gputest.Rand(5, n*d, 1)
+	clear(f[32:64])
+	clear(f[2*d:])
+	f[40] = 3
+	for _, kind := range []uint32{shaders.I8, shaders.I4} {
+		group, most, slack := d, 127, 0.5
+		if kind == shaders.I4 {
+			group, most, slack = shaders.Group, 7, 0.51 // its scale is an f16
+		}
+		out := gputest.Run(t, webgpu.NewCPU(), shaders.Embed, shaders.C{"W_KIND": kind}, shaders.EmbedParams{D: d, Entries: n}, shaders.Step{Tokens: n},
+			stored(kind, f, n, d), []uint32{0, 1, 2}, gputest.Poisoned(n*d))
+		got := gputest.Floats(out[2])
+		for g := range n * d / group {
+			var top float64
+			for _, v := range f[g*group:][:group] {
+				top = max(top, math.Abs(float64(v)))
+			}
+			unit := top / float64(most)
+			for i, v := range f[g*group:][:group] {
+				if e := math.Abs(float64(got[g*group+i] - v)); e > slack*unit || v == 0 && e != 0 {
+					t.Errorf("kind %d: element %d: got %v, want %v within %.2g", kind, g*group+i, got[g*group+i], v, slack*unit)
+				}
+			}
 		}
 	}
 }
 
 func TestMatMul(t *testing.T) {
 	for _, k := range []*shaders.Kernel{shaders.MatMul, shaders.MatMulWide, shaders.MatVec, shaders.MatVecWide, shaders.MatVecRow} {
-		for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
-			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}, {129, 36, 132}, {3, 264, 17}} {
+		for _, kind := range storedKinds {
+			for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {1, 5, 3}, {2, 64, 64}, {3, 33, 65}, {63, 16, 63}, {64, 17, 1}, {65, 130, 129}, {129, 36, 132}, {3, 264, 17}, {65, 192, 36}} {
+				if kind >= shaders.I8 && !shaders.Fits(kind, s.d) {
+					continue
+				}
 				for _, add := range []uint32{0, 1} {
 					p := shaders.MatMulParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(s.d + 3), YStride: uint32(s.n + 5), YCol: 2, Rows: 1, Add: add}
 					if k == shaders.MatMulWide {
@@ -76,7 +129,7 @@ func TestMatMul(t *testing.T) {
 					}
 					xs, ys := int(p.XStride), int(p.YStride)
 					x := gputest.F32(gputest.Rand(1, s.rows*xs, 1))
-					w := packed(kind, gputest.Rand(2, s.n*s.d, 1))
+					w := stored(kind, gputest.Rand(2, s.n*s.d, 1), s.n, s.d)
 					y := gputest.Poisoned((s.rows + 1) * ys)
 					if add == 1 {
 						copy(y, gputest.F32(gputest.Rand(3, s.rows*ys, 1)))

@@ -12,14 +12,14 @@ type MatMulParams struct {
 	_       uint32
 }
 
-// MatMul is the linear layer over packed tokens: y = x·wᵀ with w stored as f32, f16 or bf16 and
-// everything computed in f32.
+// MatMul is the linear layer over packed tokens: y = x·wᵀ with w stored as any kind and everything
+// computed in f32. D is a multiple of 16 where that is I8, and of 64 where it is I4.
 var MatMul = register(&Kernel{
 	Name:     "matmul",
 	Doc:      "y = x·wᵀ, or y += that, many rows",
 	Params:   MatMulParams{},
 	Slots:    []Slot{{"x", Read}, {"w", Read}, {"y", ReadWrite}},
-	Includes: []string{"halves"},
+	Includes: []string{"halves", "scales"},
 	Variants: weightKinds,
 	Grid: func(a *Args) [3]uint32 {
 		p := params[MatMulParams](a)
@@ -30,5 +30,5 @@ var MatMul = register(&Kernel{
 
 func twinMatMul(c *Call) {
 	p := params[MatMulParams](&c.Args)
-	matmul(*p, int(rowCount(&c.Step, p.Rows)), c.F32(0), weights{c.U32(1), c.C["W_KIND"]}, c.F32(2), c.Tick)
+	matmul(*p, int(rowCount(&c.Step, p.Rows)), c.F32(0), weights{c.U32(1), c.C["W_KIND"], int(p.N), int(p.D)}, c.F32(2), c.Tick)
 }

@@ -21,6 +21,10 @@ const TILE4: u32 = TILE / 4u;
 var<workgroup> sh_x: array<vec4<f32>, DEPTH * TILE4>; // [DEPTH, TILE], four rows a vector
 var<workgroup> sh_w: array<vec4<f32>, DEPTH * TILE4>; // [DEPTH, TILE], four columns a vector
 
+fn word(i: u32) -> u32 {
+    return w[i];
+}
+
 fn x_at(r: u32, d: u32, rows: u32) -> f32 {
     if (r < rows && d < p.d) {
         return x[r * p.x_stride + d];
@@ -31,7 +35,7 @@ fn x_at(r: u32, d: u32, rows: u32) -> f32 {
 fn w_at(c: u32, d: u32) -> f32 {
     if (c < p.n && d < p.d) {
         let at = c * p.d + d;
-        return unpack(w[word_of(at)], at);
+        return unpack(w[word_of(at)], at) * scale_of(c, d);
     }
     return 0.0;
 }

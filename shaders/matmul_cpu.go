@@ -12,7 +12,7 @@ func matmul(p MatMulParams, rows int, x []float32, w weights, y []float32, tick 
 	share(int(p.N), rows*d, func(from, to int) {
 		wn := make([]float32, d)
 		for n := from; n < to; n++ {
-			w.row(wn, n*d)
+			w.row(wn, n)
 			for r := 0; r < rows; r++ {
 				o := r*int(p.YStride) + int(p.YCol) + n
 				v := float32(dot(x[r*int(p.XStride):][:d], wn))

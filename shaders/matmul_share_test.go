@@ -26,7 +26,7 @@ func TestMatMulSharedIsTheSame(t *testing.T) {
 	product := func(cores int) []float32 {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(cores))
 		y := append([]float32(nil), before...)
-		matmul(MatMulParams{D: d, N: n, XStride: d, YStride: n, Add: 1}, rows, x, weights{words, F32}, y, func() {})
+		matmul(MatMulParams{D: d, N: n, XStride: d, YStride: n, Add: 1}, rows, x, weights{words, F32, n, d}, y, func() {})
 		return y
 	}
 	if rows*d*n < worthSharing {

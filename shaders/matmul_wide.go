@@ -7,6 +7,7 @@ var MatMulWide = register(&Kernel{
 	Doc:      "y = x·wᵀ, or y += that, very many rows",
 	Params:   MatMulParams{},
 	Slots:    []Slot{{"x", Read}, {"w", Read}, {"y", ReadWrite}},
+	Includes: []string{"scales"},
 	Variants: weightKinds,
 	Grid: func(a *Args) [3]uint32 {
 		p := params[MatMulParams](a)

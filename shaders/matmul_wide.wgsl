@@ -21,6 +21,10 @@ const HALF: u32 = DEPTH * TILE4;
 
 var<workgroup> sh_xw: array<vec4<f32>, 2u * HALF>; // x: [DEPTH, TILE], four rows a vector; then w likewise, four columns
 
+fn word(i: u32) -> u32 {
+    return w[i / 2u][i % 2u];
+}
+
 // Four elements of a row of x from column d on.
 fn x_at(r: u32, d: u32, rows: u32) -> vec4<f32> {
     if (r < rows && d < p.d) {
@@ -37,6 +41,12 @@ fn w_at(c: u32, d: u32) -> vec4<f32> {
     let at = c * p.d + d;
     if (W_KIND == 0u) {
         return vec4<f32>(bitcast<vec2<f32>>(w[at / 2u]), bitcast<vec2<f32>>(w[at / 2u + 1u]));
+    }
+    if (W_KIND == 3u) {
+        return four8(word(at / 4u)) * scale_of(c, d);
+    }
+    if (W_KIND == 4u) {
+        return four4(word(at / 8u) >> (16u * ((at / 4u) & 1u))) * scale_of(c, d);
     }
     let both = w[at / 4u];
     if (W_KIND == 1u) {

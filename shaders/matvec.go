@@ -7,7 +7,7 @@ var MatVec = register(&Kernel{
 	Doc:      "y = x·wᵀ, or y += that, for one row or a few",
 	Params:   MatMulParams{},
 	Slots:    []Slot{{"x", Read}, {"w", Read}, {"y", ReadWrite}},
-	Includes: []string{"halves", "lanes"},
+	Includes: []string{"halves", "lanes", "scales"},
 	Variants: weightKinds,
 	Grid: func(a *Args) [3]uint32 {
 		p := params[MatMulParams](a)

@@ -15,6 +15,10 @@ struct Params { // keep in step with MatMulParams
 
 const W_KIND: u32 = 0u;
 
+fn word(i: u32) -> u32 {
+    return w[i];
+}
+
 // A workgroup owns 8 neighbouring elements of one row of y; 8 lanes share each.
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -30,7 +34,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if (live) {
         let at = n * p.d;
         let xr = r * p.x_stride;
-        if (W_KIND != 0u && p.d % 2u == 0u) {
+        if (W_KIND == 3u) {
+            for (var d: u32 = lane * 4u; d < p.d; d = d + 32u) {
+                sum = sum + dot(vec4<f32>(x[xr + d], x[xr + d + 1u], x[xr + d + 2u], x[xr + d + 3u]), four8(w[(at + d) >> 2u]));
+            }
+            sum = sum * scale_of(n, 0u);
+        } else if (W_KIND == 4u) {
+            for (var d: u32 = lane * 8u; d < p.d; d = d + 64u) {
+                let both = w[(at + d) >> 3u];
+                let part = dot(vec4<f32>(x[xr + d], x[xr + d + 1u], x[xr + d + 2u], x[xr + d + 3u]), four4(both))
+                    + dot(vec4<f32>(x[xr + d + 4u], x[xr + d + 5u], x[xr + d + 6u], x[xr + d + 7u]), four4(both >> 16u));
+                sum = sum + part * scale_of(n, d);
+            }
+        } else if (W_KIND != 0u && p.d % 2u == 0u) {
             // Whole words: two weights a read.
             for (var d: u32 = lane * 2u; d < p.d; d = d + 16u) {
                 let word = w[(at + d) >> 1u];

@@ -7,7 +7,7 @@ var MatVecRow = register(&Kernel{
 	Doc:      "y = x·wᵀ, or y += that, for one row or a few, without barriers",
 	Params:   MatMulParams{},
 	Slots:    []Slot{{"x", Read}, {"w", Read}, {"y", ReadWrite}},
-	Includes: []string{"halves"},
+	Includes: []string{"halves", "scales"},
 	Variants: weightKinds,
 	Grid: func(a *Args) [3]uint32 {
 		p := params[MatMulParams](a)

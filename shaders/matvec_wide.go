@@ -6,6 +6,7 @@ var MatVecWide = register(&Kernel{
 	Doc:      "y = x·wᵀ, or y += that, one row or few, 16 bytes of w at a time",
 	Params:   MatMulParams{},
 	Slots:    []Slot{{"x", Read}, {"w", Read}, {"y", ReadWrite}},
+	Includes: []string{"scales"},
 	Variants: weightKinds,
 	Grid: func(a *Args) [3]uint32 {
 		p := params[MatMulParams](a)

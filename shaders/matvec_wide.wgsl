@@ -19,7 +19,18 @@ const WG: u32 = 128u;
 
 var<workgroup> sh_sum: array<f32, WG>;
 
+fn word(i: u32) -> u32 {
+    return w[i / 4u][i % 4u];
+}
+
 fn product(v: vec4<u32>, at: u32) -> f32 {
+    if (W_KIND == 3u) {
+        return dot(four8(v.x), x[at]) + dot(four8(v.y), x[at + 1u]) + dot(four8(v.z), x[at + 2u]) + dot(four8(v.w), x[at + 3u]);
+    }
+    if (W_KIND == 4u) {
+        return dot(four4(v.x), x[at]) + dot(four4(v.x >> 16u), x[at + 1u]) + dot(four4(v.y), x[at + 2u]) + dot(four4(v.y >> 16u), x[at + 3u])
+            + dot(four4(v.z), x[at + 4u]) + dot(four4(v.z >> 16u), x[at + 5u]) + dot(four4(v.w), x[at + 6u]) + dot(four4(v.w >> 16u), x[at + 7u]);
+    }
     if (W_KIND == 0u) {
         return dot(bitcast<vec4<f32>>(v), x[at]);
     }
@@ -44,14 +55,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let n = (number % blocks) * (WG / LANES) + i / LANES;
     let lane = i % LANES;
     let live = r < rows && n < p.n;
-    let each = select(8u, 4u, W_KIND == 0u); // elements a vector
+    let halves = select(8u, 4u, W_KIND == 0u);
+    let each = select(select(halves, 16u, W_KIND == 3u), 32u, W_KIND == 4u); // elements a vector
     var sum: f32 = 0.0;
     if (live) {
         let vectors = p.d / each;
         let row = n * vectors;
         let start = r * (p.x_stride / 4u);
         for (var d: u32 = lane; d < vectors; d = d + LANES) {
-            sum = sum + product(w[row + d], start + d * (each / 4u));
+            let v = product(w[row + d], start + d * (each / 4u));
+            if (W_KIND == 4u) {
+                sum = sum + v * scale_of(n, d * each);
+            } else {
+                sum = sum + v;
+            }
+        }
+        if (W_KIND == 3u) {
+            sum = sum * scale_of(n, 0u);
         }
     }
     sh_sum[i] = sum;

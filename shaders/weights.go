@@ -1,16 +1,18 @@
 package shaders
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 
 	"github.com/x448/float16"
 )
 
-// weights reads a matrix stored as f32, f16 or bf16.
+// weights reads a matrix [n, d] stored as kind.
 type weights struct {
 	words []uint32
 	kind  uint32
+	n, d  int
 }
 
 // halfTable holds the float32 of every float16. A twin reads each weight once a token, and a
@@ -23,8 +25,9 @@ var halfTable = sync.OnceValue(func() *[1 << 16]float32 {
 	return &t
 })
 
-// row copies len(dst) elements from element at on into dst.
-func (w weights) row(dst []float32, at int) {
+// row copies row r into dst [d].
+func (w weights) row(dst []float32, r int) {
+	at := r * w.d
 	switch w.kind {
 	case F32:
 		for i := range dst {
@@ -39,7 +42,87 @@ func (w weights) row(dst []float32, at int) {
 		for i := range dst {
 			dst[i] = math.Float32frombits(uint32(half(w.words, at+i)) << 16)
 		}
+	case I8:
+		scale := math.Float32frombits(w.words[w.n*w.d/4+r])
+		for i := range dst {
+			dst[i] = float32(int8(w.words[(at+i)>>2]>>(8*(i&3)))) * scale
+		}
+	case I4:
+		t := halfTable()
+		for i := range dst {
+			scale := t[half(w.words[w.n*w.d/8:], (at+i)/Group)]
+			dst[i] = float32(int(w.words[(at+i)>>3]>>(4*(i&7))&15)-8) * scale
+		}
 	}
+}
+
+// Group is how many neighbouring elements of I4 share a scale.
+const Group = 32
+
+// Fits reports whether rows of d elements can be stored as kind: I8 and I4 fill whole vectors.
+func Fits(kind uint32, d int) bool {
+	switch kind {
+	case F32:
+		return true
+	case F16, BF16:
+		return d%2 == 0
+	case I8:
+		return d%16 == 0
+	}
+	return d%64 == 0
+}
+
+// RowBytes is the size of a row of d elements stored as kind, and of its scales, which lie behind
+// all rows.
+func RowBytes(kind uint32, d int) (row, scales int) {
+	switch kind {
+	case F32:
+		return 4 * d, 0
+	case F16, BF16:
+		return 2 * d, 0
+	case I8:
+		return d, 4
+	}
+	return d / 2, 2 * d / Group
+}
+
+// Quantize rounds a row to kind I8 or I4: q and scales are as long as [RowBytes] says. A row, or a
+// group, of zeros has the scale 0.
+func Quantize(kind uint32, row []float32, q, scales []byte) {
+	if kind == I8 {
+		s := largest(row) / 127
+		binary.LittleEndian.PutUint32(scales, math.Float32bits(s))
+		for i, v := range row {
+			q[i] = byte(int8(nearest(v, s, -127, 127)))
+		}
+		return
+	}
+	clear(q)
+	for g := range len(row) / Group {
+		part := row[g*Group:][:Group]
+		h := float16.Fromfloat32(largest(part) / 7)
+		binary.LittleEndian.PutUint16(scales[2*g:], h.Bits())
+		for i, v := range part {
+			at := g*Group + i
+			q[at/2] |= byte(nearest(v, h.Float32(), -8, 7)+8) << (4 * (at & 1))
+		}
+	}
+}
+
+func largest(x []float32) float32 {
+	var m float32
+	for _, v := range x {
+		m = max(m, v, -v)
+	}
+	return m
+}
+
+// nearest is v in units of s, within limits.
+func nearest(v, s float32, least, most float64) int {
+	if s == 0 {
+		return 0
+	}
+	return int(min(max(math.RoundToEven(float64(v)/float64(s)), least), most))
 }
 
 func half(words []uint32, i int) uint16 { return uint16(words[i>>1] >> (16 * (i & 1))) }

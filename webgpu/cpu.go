@@ -51,7 +51,7 @@ func wordBytes(w []uint32) []byte {
 func (d *cpuDevice) Info() Info {
 	return Info{
 		Kind: "cpu", Adapter: "plain Go (" + runtime.GOOS + "/" + runtime.GOARCH + ")", Driver: runtime.Version(), Software: true,
-		Limits: Limits{MaxBuffer: 1 << 31, MaxBinding: 1 << 31},
+		Limits: Limits{MaxBuffer: 1 << 31, MaxBinding: 1 << 31, Memory: cpuMemory},
 	}
 }
 

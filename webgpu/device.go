@@ -35,6 +35,7 @@ type Info struct {
 type Limits struct {
 	MaxBuffer  int // bytes in one buffer
 	MaxBinding int // bytes of one storage binding
+	Memory     int // bytes in all; 0 where nobody says
 }
 
 // Buffer is memory of a device, an array of 32-bit words. Its contents are undefined until
