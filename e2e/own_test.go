@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -163,6 +164,23 @@ func TestAddressFaults(t *testing.T) {
 	if said := p.ask(); !strings.Contains(said, "right") {
 		t.Errorf("the page says %q, want a right answer", said)
 	}
+
+	// With smaller weights, and what they change.
+	p.click("own")
+	eval[bool](p, `((box) => { box.querySelector("#own-weights").value = "int4"; box.querySelector(".own-weights input").click(); return true; })(document.getElementById("own-box"))`)
+	p.shot("own-weights")
+	address(s.URL + "/again")
+	p.live("again")
+	if said := p.text("model-hint"); !strings.Contains(said, "int4 weights, ") || !regexp.MustCompile(`Against f16: logits off by \d+\.\d% \(RMS\), KL [\d.e-]+ nats, the same likeliest token in \d+\.\d% of 64\.`).MatchString(said) {
+		t.Errorf("the page says %q of small weights", said)
+	}
+	if at := eval[string](p, "location.search"); !strings.Contains(at, "weights=int4") {
+		t.Errorf("the address is %q, want the weights in it", at)
+	}
+	p.click("own")
+	eval[bool](p, `((box) => { box.querySelector("#own-weights").value = ""; box.querySelector(".own-weights input").click(); return true; })(document.getElementById("own-box"))`)
+	address(s.URL + "/noranges")
+	p.live("noranges")
 
 	// A load that does not come to an end is cancelled.
 	address(s.URL + "/slow")

@@ -365,7 +365,7 @@ func TestLoadQuantized(t *testing.T) {
 			if ref == nil {
 				ref = m
 			}
-			e, err := model.LogitError(t.Context(), ref, m, nil)
+			e, err := model.LogitError(t.Context(), ref, m)
 			if err != nil {
 				t.Fatal(err)
 			}

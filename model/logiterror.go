@@ -18,27 +18,33 @@ func (d Deviation) String() string {
 	return fmt.Sprintf("logits off by %.2g (RMS, relative), KL %.2g nats, the same likeliest token in %.0f %% of %d", d.RMS, d.KL, 100*d.Same, d.Tokens)
 }
 
-// deviationTokens is how many tokens [LogitError] reads where none are given.
-const deviationTokens = 64
-
-// LogitError compares the logits of got with those of want after each of the tokens ids; nil is 64
-// tokens drawn from the whole vocabulary, which a text's own do no worse than.
-func LogitError(ctx context.Context, want, got *Model, ids []int) (Deviation, error) {
-	if ids == nil {
-		n := want.Config.N
-		for i := range min(deviationTokens, max(want.Config.MaxPos, 1)) {
-			ids = append(ids, int(uint64(i+1)*0x9E3779B97F4A7C15>>20%uint64(n)))
-		}
-	}
-	a, err := logitsOf(ctx, want, ids)
+// LogitError compares the logits of got with those of want after each token of a [Probe].
+func LogitError(ctx context.Context, want, got *Model) (Deviation, error) {
+	a, err := Probe(ctx, want)
 	if err != nil {
 		return Deviation{}, err
 	}
-	b, err := logitsOf(ctx, got, ids)
+	b, err := Probe(ctx, got)
 	if err != nil {
 		return Deviation{}, err
 	}
 	return Deviate(a, b, want.Config.N)
+}
+
+// Probe returns the logits [T, N] after each of some tokens drawn from the whole vocabulary, always
+// the same: at most 64, and fewer where the vocabulary is large. No text is like them, so they are
+// hard on rounded weights.
+func Probe(ctx context.Context, m *Model) ([]float32, error) {
+	n := m.Config.N
+	tokens := min(64, max(4<<20/n, 8))
+	if m.Config.MaxPos > 0 {
+		tokens = min(tokens, m.Config.MaxPos)
+	}
+	ids := make([]int, tokens)
+	for i := range ids {
+		ids[i] = int(uint64(i+1) * 0x9E3779B97F4A7C15 >> 20 % uint64(n))
+	}
+	return logitsOf(ctx, m, ids)
 }
 
 // Deviate compares logits [T, n].

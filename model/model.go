@@ -67,6 +67,20 @@ func fused(cfg *config.Config, found map[string]config.Found) map[string][]strin
 	return f
 }
 
+// Bytes is what the weights take on the device.
+func (m *Model) Bytes() int {
+	n := 0
+	for role, w := range m.w {
+		if role == "head" && m.tied {
+			continue
+		}
+		for _, p := range w.parts {
+			n += p.buf.Size()
+		}
+	}
+	return n
+}
+
 // Device is where the model's weights are.
 func (m *Model) Device() webgpu.Device { return m.dev }
 

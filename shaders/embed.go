@@ -3,7 +3,7 @@ package shaders
 // The kinds of stored weight, values of a kernel's W_KIND. F16 and BF16 are packed two to a word,
 // low half first. I8 and I4 are whole numbers, four and eight to a word, from the low bits on, I4
 // plus 8; behind all rows follow their scales, of I8 an f32 a row, of I4 an f16 for each [Group]
-// elements of a row, two to a word.
+// elements of a row, two to a word. A buffer of these is whole vectors of 16 bytes long.
 const (
 	F32 uint32 = iota
 	F16

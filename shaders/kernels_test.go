@@ -41,7 +41,7 @@ func stored(kind uint32, f []float32, n, d int) []uint32 {
 		return packed(kind, f)
 	}
 	row, scales := shaders.RowBytes(kind, d)
-	b := make([]byte, n*(row+scales))
+	b := make([]byte, (n*(row+scales)+15)&^15) // whole vectors
 	for r := range n {
 		shaders.Quantize(kind, f[r*d:][:d], b[r*row:][:row], b[n*row+r*scales:][:scales])
 	}

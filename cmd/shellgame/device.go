@@ -39,20 +39,31 @@ func (f deviceFlag) open(a *app) (webgpu.Device, error) {
 	return o.Device, nil
 }
 
+// weightsFlag says how the matrices of a checkpoint are kept on the device.
+type weightsFlag struct {
+	Weights string `help:"How matrices are kept: as stored, or as f16, int8 (a scale a row) or int4 (one for 32 numbers)." enum:",f16,int8,int4" default:"" placeholder:"KIND"`
+}
+
 // modelFlag picks a checkpoint.
 type modelFlag struct {
 	Model     string `help:"Folder with config.json, the weights and, in it or above it, tokenizer.json." required:"" type:"path" placeholder:"DIR"`
 	Tokenizer string `help:"Another tokenizer.json." type:"path" placeholder:"FILE"`
+	weightsFlag
 }
 
 func (f modelFlag) name() string { return filepath.Base(f.Model) }
 
 func (f modelFlag) load(a *app, dev webgpu.Device) (*model.Model, error) {
 	bar := a.bar("loading "+f.name(), true)
-	m, err := model.Open(a.ctx, dev, f.name(), safetensors.Dir(f.Model), func(done, total int64) {
+	src, err := model.Look(f.name(), safetensors.Dir(f.Model))
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	m, err := src.Load(a.ctx, dev, model.LoadOptions{Weights: f.Weights, Progress: func(done, total int64) {
 		bar.ChangeMax64(total)
 		bar.Set64(done)
-	})
+	}})
 	bar.Exit()
 	if err == nil {
 		a.leftAside(m)

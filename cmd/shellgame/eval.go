@@ -15,6 +15,7 @@ import (
 
 type evalCmd struct {
 	deviceFlag
+	weightsFlag
 	Model     string `help:"Folder with config.json, the weights and, in it or above it, tokenizer.json." required:"" xor:"what" type:"path" placeholder:"DIR"`
 	Tokenizer string `help:"Another tokenizer.json." type:"path" placeholder:"FILE"`
 	Figure7   bool   `help:"Score the five models that the zoo has for the task, as the paper's Figure 7 does, and say how long it took." required:"" xor:"what" name:"figure7"`
@@ -43,7 +44,7 @@ func (c *evalCmd) levels() ([]int, error) {
 	return list, nil
 }
 
-func (c *evalCmd) of() modelFlag { return modelFlag{c.Model, c.Tokenizer} }
+func (c *evalCmd) of() modelFlag { return modelFlag{c.Model, c.Tokenizer, c.weightsFlag} }
 
 func (c *evalCmd) Run(a *app) error {
 	levels, err := c.levels()

@@ -81,7 +81,7 @@ func (c *evalCmd) figure7(a *app, levels []int) error {
 	info := dev.Info()
 	res := figure7{Task: t, Device: info.Kind, Adapter: info.Adapter, Gen: task.GenVersion, Seed: c.Seed, Samples: c.Samples, Open: time.Since(started).Seconds()}
 	for _, name := range names {
-		m, err := c.figure7Model(a, modelFlag{filepath.Join(c.Zoo, name), c.Tokenizer}, dev, levels)
+		m, err := c.figure7Model(a, modelFlag{filepath.Join(c.Zoo, name), c.Tokenizer, c.weightsFlag}, dev, levels)
 		if err != nil {
 			return err
 		}

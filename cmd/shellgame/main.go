@@ -41,6 +41,7 @@ type cli struct {
 	Run       runCmd       `cmd:"" help:"Generate from a prompt."`
 	Trace     traceCmd     `cmd:"" help:"Print all that a model does with a program, as JSON."`
 	Check     checkCmd     `cmd:"" help:"Test this device's kernels against plain Go."`
+	Weights   weightsCmd   `cmd:"" help:"Compare a checkpoint's logits with those of smaller weights."`
 	Bench     benchCmd     `cmd:"" help:"Time a kernel after its check passed."`
 	Construct constructCmd `cmd:"" help:"Write a model that nobody trained."`
 	Window    windowCmd    `cmd:"" help:"Show the stage in a window of its own."`

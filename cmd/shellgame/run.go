@@ -30,6 +30,7 @@ import (
 
 type runCmd struct {
 	deviceFlag
+	weightsFlag
 	Model     string   `help:"Folder with config.json, the weights and, in it or above it, tokenizer.json; or name it first." type:"path" placeholder:"DIR"`
 	Tokenizer string   `help:"Another tokenizer.json." type:"path" placeholder:"FILE"`
 	MaxNew    int      `help:"Most tokens to generate." default:"64"`
@@ -49,7 +50,7 @@ type runCmd struct {
 
 // arguments tells the folder, where it is named first, from the prompt.
 func (c *runCmd) arguments() (m modelFlag, prompt *string, err error) {
-	m = modelFlag{Model: c.Model, Tokenizer: c.Tokenizer}
+	m = modelFlag{Model: c.Model, Tokenizer: c.Tokenizer, weightsFlag: c.weightsFlag}
 	if m.Model != "" {
 		if c.Second != nil {
 			return m, nil, usage("run: got two prompts, want one: quote it")

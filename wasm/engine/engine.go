@@ -124,6 +124,8 @@ type request struct {
 	Samples  int             `json:"samples"`
 	Store    string          `json:"store"`
 	What     string          `json:"what"`
+	Weights  string          `json:"weights"`
+	Measure  bool            `json:"measure"`
 }
 
 // which is a lane, or diff.
@@ -179,6 +181,9 @@ type Reply struct {
 	Drift     *Drift        `json:"drift,omitempty"`
 	Check     *check.Report `json:"check,omitempty"`
 	Samples   int           `json:"samples,omitempty"`
+
+	Bytes     int              `json:"bytes,omitempty"`
+	Deviation *model.Deviation `json:"deviation,omitempty"`
 }
 
 // TokenInfo is a word of a program.

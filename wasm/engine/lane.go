@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,9 +57,13 @@ type made struct {
 // held is a model on the device, and how many use it.
 type held struct {
 	*model.Model
-	key  string
-	uses int
+	name    string // what the page calls it
+	weights string // how they are kept
+	uses    int
 }
+
+// key is what a model is held by.
+func key(name, weights string) string { return strings.TrimSpace(name + " " + weights) }
 
 // borrow returns the model that the page calls name, from the device if it is there, else fetched.
 // The borrower gives it back.
@@ -69,7 +74,8 @@ func (e *Engine) borrow(ctx context.Context, name string, o model.LoadOptions) (
 	if name == "" {
 		return nil, errors.New("engine: no model is named")
 	}
-	if h := e.models[name]; h != nil {
+	key := key(name, o.Weights)
+	if h := e.models[key]; h != nil {
 		h.uses++
 		return h, nil
 	}
@@ -84,13 +90,13 @@ func (e *Engine) borrow(ctx context.Context, name string, o model.LoadOptions) (
 	if err != nil {
 		return nil, err
 	}
-	if h := e.models[name]; h != nil { // somebody else was faster
+	if h := e.models[key]; h != nil { // somebody else was faster
 		m.Release()
 		h.uses++
 		return h, nil
 	}
-	h := &held{Model: m, key: name, uses: 1}
-	e.models[name] = h
+	h := &held{Model: m, name: name, weights: o.Weights, uses: 1}
+	e.models[key] = h
 	return h, nil
 }
 
@@ -129,7 +135,7 @@ func baseName(address string) string {
 
 func (e *Engine) giveBack(h *held) {
 	if h.uses--; h.uses == 0 {
-		delete(e.models, h.key)
+		delete(e.models, key(h.name, h.weights))
 		h.Release()
 	}
 }
@@ -154,6 +160,7 @@ func (e *Engine) load(ctx context.Context, q request) (*job, error) {
 	j = e.begin(ctx, q, func(ctx context.Context, r *Reply, pause func()) error {
 		last := time.Now()
 		o := model.LoadOptions{
+			Weights: q.Weights,
 			Progress: func(done, total int64) {
 				e.event(Event{Event: "progress", What: "checkpoint", Done: done, Total: total})
 				if time.Since(last) > playAim { // what arrives quickly must not keep others waiting
@@ -167,6 +174,13 @@ func (e *Engine) load(ctx context.Context, q request) (*job, error) {
 			},
 			Wake: e.awake,
 		}
+		var want []float32
+		if q.Measure && q.Weights != "" {
+			var err error
+			if want, err = e.probe(ctx, q.Model, o); err != nil {
+				return cmp.Or(ended(ctx), err)
+			}
+		}
 		h, err := e.borrow(ctx, q.Model, o)
 		if ctx.Err() != nil {
 			if err == nil {
@@ -177,10 +191,42 @@ func (e *Engine) load(ctx context.Context, q request) (*job, error) {
 		if err != nil {
 			return err
 		}
+		if want != nil {
+			got, err := model.Probe(ctx, h.Model)
+			if err == nil {
+				var d model.Deviation
+				d, err = model.Deviate(want, got, h.Config.N)
+				r.Deviation = &d
+			}
+			if err != nil {
+				e.giveBack(h)
+				return cmp.Or(ended(ctx), err)
+			}
+		}
 		e.put(q.Lane, h, r)
+		r.Bytes = h.Bytes()
 		return nil
 	})
 	return j, nil
+}
+
+// probe returns the logits of a model as its checkpoint has it, and lets go of it.
+func (e *Engine) probe(ctx context.Context, name string, o model.LoadOptions) ([]float32, error) {
+	o.Weights = "f16"
+	h, err := e.borrow(ctx, name, o)
+	if err != nil {
+		return nil, err
+	}
+	defer e.giveBack(h)
+	return model.Probe(ctx, h.Model)
+}
+
+// ended is the error of what was cancelled, or nil.
+func ended(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return errCancelled
+	}
+	return nil
 }
 
 // put gives a lane a model.
@@ -408,7 +454,7 @@ func (e *Engine) restore(ctx context.Context, was *lane) error {
 		return nil
 	}
 	var r Reply
-	h, err := e.borrow(ctx, was.held.key, model.LoadOptions{})
+	h, err := e.borrow(ctx, was.held.name, model.LoadOptions{Weights: was.held.weights})
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ function switches(v, drop) {
 export const fields = {
   task: { query: true, check: oneOf("st", "recall", "sbr") },
   model: { query: true, check: model },
+  weights: { query: true, check: oneOf("", "f16", "int8", "int4") },
   n: { query: true, check: whole(1, 512) },
   seed: { query: true, check: whole(0, Number.MAX_SAFE_INTEGER) },
   device: { query: true, check: oneOf("auto", "cpu", "webgpu") },

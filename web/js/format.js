@@ -64,6 +64,9 @@ export class Speed {
   }
 }
 
+// deviation says how far the logits of rounded weights are off.
+export const deviation = (d) => `logits off by ${percent(d.rms)} (RMS), KL ${number(d.kl)} nats, the same likeliest token in ${percent(d.same)} of ${d.tokens}`;
+
 // progress says how far a download is.
 export const progress = (what, done, total) =>
   total > 0 ? `${what}: ${bytes(done)} of ${bytes(total)}` : `${what}: ${bytes(done)}`;

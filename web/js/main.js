@@ -7,7 +7,7 @@ import { serveEmbed } from "./embed-api.js";
 import { style } from "./dom.js";
 import { fetchBytes } from "./fetch.js";
 import { fitModel, fitZoo } from "./fit.js";
-import { Speed, bytes, percent, progress } from "./format.js";
+import { Speed, bytes, deviation, percent, progress } from "./format.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
 import { Offline } from "./offline.js";
@@ -40,6 +40,7 @@ const page = {
 let running = ""; // what the session runs, as wanted says it
 let generated = ""; // the text that task, n and seed gave last
 let loaded = ""; // the choice that page.model came from
+let loadedWeights = "";
 let reloading = ""; // that of the model that the engine loads again
 let zoo = [];
 let zooError = "";
@@ -293,7 +294,7 @@ function describeModel() {
   const facts = [];
   if (m.params) facts.push(`${m.params.toLocaleString("en")} parameters`);
   if (total) facts.push(bytes(total));
-  $("model-hint").textContent = [m.description, facts.join(", ")].filter(Boolean).join(" ");
+  $("model-hint").textContent = [m.description, facts.join(", "), m.loaded].filter(Boolean).join(" ");
 }
 
 function programError(e) {
@@ -402,17 +403,23 @@ function enqueue(work) {
 
 async function load(name) {
   if (!name) throw new Error(zooError || "no model to load");
-  if (loaded === name) return;
   const m = zoo.find((x) => x.name === name);
+  const weights = m?.folder ? store.get("weights") : "";
+  if (loaded === name && loadedWeights === weights) return;
   const title = m?.title ?? name;
   showProgress(`${title}: asking`);
   $("progress-cancel").hidden = false;
   speed = new Speed();
   try {
-    const r = await link.request("load", { model: m?.folder ?? name, files: m?.own && m.files });
+    const r = await link.request("load", { model: m?.folder ?? name, files: m?.own && m.files, weights, measure: m?.measure });
     player.leave(); // until then the run before it can be stepped
     page.model = r.model;
     loaded = name;
+    loadedWeights = weights;
+    if (m?.folder) {
+      m.loaded = `${weights ? `${weights} weights` : "Weights as stored"}, ${bytes(r.bytes)} on the device.${r.deviation ? ` Against f16: ${deviation(r.deviation)}.` : ""}`;
+      describeModel();
+    }
     if (m && !m.folder) offline.keep(["zoo/index.json", "zoo/tokenizer.json", ...[...(m.files ?? []).map((f) => f.name), "README.md"].map((f) => `zoo/${name}/${f}`)]);
     notice("work", "");
   } catch (e) {
@@ -420,6 +427,7 @@ async function load(name) {
     const failed = cancelled ? `Loading ${title} was cancelled.` : `${title} could not be loaded: ${e.message}.`;
     if (page.model) {
       $("model").value = loaded;
+      store.set({ weights: loadedWeights });
       describeModel();
       keeper.quietly(remember);
       throw Object.assign(new Error(`${failed} Still running ${page.model.name}.`), { cancelled });

@@ -65,6 +65,8 @@ export class Own {
   } }, "Clear");
   #sheet = el("div", { id: "drop", ondragleave: () => this.#sheet.remove() }, el("p", {}, "Drop a checkpoint: its folder, or its files together"));
   #taken = 0;
+  #weights;
+  #measure = el("input", { type: "checkbox" });
 
   constructor(app) {
     this.#app = app;
@@ -78,6 +80,7 @@ export class Own {
       } });
       return [el("button", { type: "button", onclick: () => input.click() }, label), input];
     };
+    this.#weights = el("select", { id: "own-weights" }, ...[["", "as stored"], ["f16", "f16"], ["int8", "int8, a scale a row"], ["int4", "int4, a scale for 32"]].map(([value, text]) => el("option", { value }, text)));
     this.#box = el("dialog", { id: "own-box", "aria-labelledby": "own-title", onclick: (e) => { if (e.target === this.#box) this.#box.close(); } },
       el("form", { method: "dialog" }, el("button", { "aria-label": "Close" }, "\u00d7")),
       el("h2", { id: "own-title" }, "A model of your own"),
@@ -87,6 +90,8 @@ export class Own {
         e.preventDefault();
         this.#fetch(url.value.trim());
       } }, el("label", { for: "own-url" }, "Or the address of such a folder"), el("div", { class: "row" }, url, el("button", {}, "Load"))),
+      el("div", { class: "row own-weights" }, el("label", { for: "own-weights" }, "Weights"), this.#weights,
+        el("label", {}, this.#measure, " measure what that changes")),
       this.#error,
       el("div", { class: "row kept" }, this.#kept, this.#clear));
     document.body.append(this.#box);
@@ -95,7 +100,9 @@ export class Own {
   open() {
     this.#say("");
     this.#size();
-    if (!this.#box.open) this.#box.showModal();
+    if (this.#box.open) return;
+    this.#weights.value = this.#app.store.get("weights");
+    this.#box.showModal();
   }
 
   // cover lays a sheet over the page while files are dragged over it: the frame
@@ -123,14 +130,15 @@ export class Own {
 
   #fetch(text) {
     const folder = text.includes("/") && folderOf(text.replace(/\/(config\.json|model\.safetensors)$/, ""), document.baseURI);
-    if (folder) this.#use({ name: folder, folder, given: true, title: decodeURIComponent(base(folder)), description: `A folder at ${folder}` });
+    if (folder) this.#use({ name: folder, folder, given: true, title: decodeURIComponent(base(folder)), description: `A folder at ${folder}.` });
     else this.#say(`got ${text || "no address"}, want that of a folder, such as https://example.org/models/mine`);
   }
 
   #use(model) {
     if (this.#app.moment().live) {
       this.#box.close();
-      this.#app.use({ task: "", ...model });
+      this.#app.store.set({ weights: this.#weights.value });
+      this.#app.use({ task: "", measure: this.#measure.checked, ...model });
     } else {
       this.open();
       this.#say("the engine is not there yet: try again in a moment");

@@ -4,6 +4,7 @@
 export const defaults = Object.freeze({
   task: "st", // st, recall or sbr
   model: "", // name in the zoo, or the address of a folder
+  weights: "", // how those of a folder are kept: f16, int8 or int4; "" is as they are stored
   n: 8,
   seed: 1,
   device: "auto",
