@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alecthomas/kong"
 	"github.com/andybalholm/brotli"
 )
 
@@ -252,6 +253,33 @@ func TestServeAddress(t *testing.T) {
 		if got := address(test.asked, addr); got != test.want {
 			t.Errorf("asked for %s, got %s: %s, want %s", test.asked, test.got, got, test.want)
 		}
+	}
+}
+
+// Without a wish the server is for this machine alone.
+func TestServeIsLocal(t *testing.T) {
+	var c cli
+	parser, err := kong.New(&c, kong.Vars{"version": "", "shapes": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parser.Parse([]string{"serve"}); err != nil {
+		t.Fatal(err)
+	}
+	host, _, err := net.SplitHostPort(c.Serve.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		t.Errorf("the server listens on %s, want a loopback address", c.Serve.Addr)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if at := l.Addr().(*net.TCPAddr); !at.IP.IsLoopback() {
+		t.Errorf("%s is %s here, want a loopback address", host, at)
 	}
 }
 

@@ -20,6 +20,10 @@ const (
 	resumes  = 5       // times that a file is asked for again after its connection ended early
 )
 
+// unknownMost is how many bytes are taken of a file whose size the server does not say: such a file is
+// held as a whole, and a server may send for ever.
+var unknownMost int64 = 512 << 20
+
 // HTTP is the files below a URL. Each is read as one stream as far as it is read in order, so a file
 // needs one request and no second copy; going back or far ahead asks for the rest by a range.
 // A server that does not honour ranges starts over. A connection that ends early is taken up again
@@ -125,11 +129,15 @@ func (f *httpFile) begin() error {
 	f.h.add(0, max(f.size, 0))
 	if f.size < 0 { // compressed on the way, or sent in pieces
 		var err error
-		f.all, err = io.ReadAll(f.counted())
+		f.all, err = io.ReadAll(io.LimitReader(f.counted(), unknownMost+1))
 		f.stop()
 		f.size = int64(len(f.all))
 		if err != nil {
 			return err
+		}
+		if f.size > unknownMost {
+			f.all = nil
+			return fmt.Errorf("got more than %d bytes from a server that does not say how many there are, want a Content-Length", unknownMost)
 		}
 		f.h.add(0, f.size)
 		return nil

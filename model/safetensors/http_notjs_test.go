@@ -293,3 +293,31 @@ func TestParseContentRange(t *testing.T) {
 		}
 	}
 }
+
+// A server that sends for ever and never says how much is left after a bound.
+func TestHTTPEndless(t *testing.T) {
+	defer func(was int64) { unknownMost = was }(unknownMost)
+	unknownMost = 1 << 20
+	var left atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for chunk := make([]byte, 64<<10); ; {
+			if _, err := w.Write(chunk); err != nil {
+				left.Add(1)
+				return
+			}
+		}
+	}))
+	defer srv.Close()
+	h := &HTTP{Base: srv.URL}
+	_, err := ReadFile(h, "config.json", 64<<20)
+	if err == nil || !strings.Contains(err.Error(), "got more than 1048576 bytes from a server that does not say how many there are") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("got %v", err)
+	}
+	for range 100 {
+		if left.Load() > 0 {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Error("the connection is still open")
+}
