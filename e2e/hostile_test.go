@@ -148,6 +148,18 @@ func TestHostileTexts(t *testing.T) {
 			t.Errorf("%s: the page says %q, want what was wrong", link, said)
 		}
 	}
+	// Files that are dropped, and addresses that are typed.
+	eval[bool](p, fmt.Sprintf(`((d) => { d.items.add(new File(["x"], %q)); document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: d, bubbles: true, cancelable: true })); return true; })(new DataTransfer())`, payloads[0]))
+	if err := p.Wait(`document.querySelector("#own-box .error")?.textContent.includes("<img")`, 20*time.Second); err != nil {
+		t.Error(err)
+	}
+	p.clean("a file's name")
+	for _, address := range []string{srv.URL + "/%zz%ff/", srv.URL + "/none/" + evil + "/"} {
+		eval[bool](p, fmt.Sprintf(`((i) => { if (!document.getElementById("own-box").open) document.getElementById("own").click(); i.value = %q; i.form.requestSubmit(); return true; })(document.getElementById("own-url"))`, address))
+		p.wait("!s.busy && [...document.querySelectorAll('#notices .bad')].some((n) => n.textContent.includes('could not be loaded'))")
+		p.clean(address)
+		eval[bool](p, "(document.querySelectorAll('#notices button').forEach((b) => b.click()), true)")
+	}
 	for _, program := range []string{payloads[0], "a,b,c,d,e=range(5)\n" + payloads[3], "# " + payloads[1] + "\na,b,c,d,e=range(5)\nassert a== 3"} {
 		p.write(program)
 		p.wait("(s.program.includes('assert a== 3') || !document.getElementById('program-error').hidden) && !s.busy")

@@ -263,6 +263,16 @@ export function folderOf(text, base) {
   }
 }
 
+// decodeName is the last part of an address, for people.
+export function decodeName(url) {
+  const name = url.slice(url.lastIndexOf("/") + 1);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
 function base64url(data) {
   let s = "";
   for (let i = 0; i < data.length; i += 0x8000) s += String.fromCharCode(...data.subarray(i, i + 0x8000));

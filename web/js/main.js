@@ -1,6 +1,6 @@
 // The page: controls, playback and the hand-over from the recorded first
 // picture to the live engine in the frame.
-import { Keeper, checkChoices, folderOf, maxSize, plainAddress, readAddress, writeAddress, writeQuery } from "./address.js";
+import { Keeper, checkChoices, decodeName, folderOf, maxSize, plainAddress, readAddress, writeAddress, writeQuery } from "./address.js";
 import { asset } from "./asset.js";
 import { describe } from "./changes.js";
 import { serveEmbed } from "./embed-api.js";
@@ -951,16 +951,6 @@ async function readFirst() {
   openFirst(Math.min((asked ? null : opened.values.t) ?? 1, first.steps.length - 1));
   badge("recorded picture", "");
   performance.mark("shellgame-first");
-}
-
-// decodeName is the last part of an address, for people.
-function decodeName(url) {
-  const name = url.slice(url.lastIndexOf("/") + 1);
-  try {
-    return decodeURIComponent(name);
-  } catch {
-    return name;
-  }
 }
 
 async function readZoo() {

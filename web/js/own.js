@@ -1,6 +1,6 @@
 // Checkpoints of one's own: files or a folder, dropped on the page or chosen,
 // or an address. The files are read where they lie, and go nowhere.
-import { folderOf } from "./address.js";
+import { decodeName, folderOf } from "./address.js";
 import { el, style } from "./dom.js";
 import { bytes } from "./format.js";
 import { keptClear, keptSize } from "./kept.js";
@@ -130,7 +130,7 @@ export class Own {
 
   #fetch(text) {
     const folder = text.includes("/") && folderOf(text.replace(/\/(config\.json|model\.safetensors)$/, ""), document.baseURI);
-    if (folder) this.#use({ name: folder, folder, given: true, title: decodeURIComponent(base(folder)), description: `A folder at ${folder}.` });
+    if (folder) this.#use({ name: folder, folder, given: true, title: decodeName(folder), description: `A folder at ${folder}.` });
     else this.#say(`got ${text || "no address"}, want that of a folder, such as https://example.org/models/mine`);
   }
 

@@ -2,7 +2,7 @@
 // else writes gets through unchecked.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Keeper, checkChoices, fields, folderOf, readAddress, readFragment, readQuery, split, writeAddress, writeFragment, writePlain, writeQuery } from "../js/address.js";
+import { Keeper, checkChoices, decodeName, fields, folderOf, readAddress, readFragment, readQuery, split, writeAddress, writeFragment, writePlain, writeQuery } from "../js/address.js";
 import { Store, defaults } from "../js/store.js";
 
 const values = (search) => readQuery(search).values;
@@ -45,6 +45,8 @@ test("addresses of folders", () => {
     assert.equal(folderOf(model, "https://here/site/"), folder);
   }
   assert.equal(folderOf("file:///etc", "https://here/"), undefined);
+  assert.equal(decodeName("https://there/a%20b"), "a b");
+  assert.equal(decodeName("https://there/%zz"), "%zz");
 });
 
 test("a query keeps what is not ours", () => {
