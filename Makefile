@@ -198,13 +198,14 @@ $(CURDIR)/build/node/node_modules/webgpu:
 	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2
 
 # What the gate leaves out of the kernels' tests: every grid of more than 65,535 workgroups, and
-# 65,536 reflections.
+# 65,536 reflections; and of the dependencies' defects one that takes a build with cgo.
 LONG_TESTS := -run 'Grids|Numbers' -count=1 -timeout 40m
 
 .PHONY: test-long
 test-long: bin/jsrun
 	SHELLGAME_LONG=1 REQUIRE_DEVICES=vulkan CGO_ENABLED=0 $(GO) test $(LONG_TESTS) ./shaders
 	SHELLGAME_LONG=1 REQUIRE_DEVICES=browser $(JS) $(GO) test -exec "$(CURDIR)/bin/jsrun" $(LONG_TESTS) ./shaders
+	SHELLGAME_LONG=1 CGO_ENABLED=0 $(GO) test -count=1 ./internal/upstream
 
 # The pictures in docs/screens.
 .PHONY: screens

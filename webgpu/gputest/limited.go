@@ -23,8 +23,8 @@ var Defaults = Limits{webgpu.Limits{MaxBuffer: 256 << 20, MaxBinding: 128 << 20}
 // SmallBuffers are Defaults with buffers of half the size.
 var SmallBuffers = Limits{webgpu.Limits{MaxBuffer: 128 << 20, MaxBinding: 128 << 20}, lint.Default, 65535}
 
-// Limited is d with limits that it reports and enforces. A browser keeps the ones that a device was
-// asked for by itself; native drivers take what they can, whatever was asked for.
+// Limited is d with limits that it reports and enforces. A browser does so by itself. Natively devices
+// are opened with all that the adapter has, and no one would count the bytes of workgroup memory.
 func Limited(d webgpu.Device, l Limits) webgpu.Device { return &limited{d, l, map[string]bool{}} }
 
 type limited struct {
