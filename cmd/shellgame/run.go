@@ -492,6 +492,10 @@ func (g *generation) reply(messages []chat.Message) (string, error) {
 	ctx, stop := signal.NotifyContext(context.WithoutCancel(g.app.ctx), os.Interrupt)
 	defer stop()
 	text, err := g.answer(ctx, ids)
+	if err != nil && g.session != nil { // it may have read a part
+		g.session.Release()
+		g.session = nil
+	}
 	if ctx.Err() != nil {
 		fmt.Fprintln(g.app.out)
 		return "", errors.New("interrupted: the message is forgotten")
