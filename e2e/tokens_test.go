@@ -57,6 +57,14 @@ func TestTokens(t *testing.T) {
 			await more.next([...face].slice(0, 2));
 			if (await more.end() !== "\ufffd") bad.push("end");
 			if ((await t.pieces([223, 99999])).join("|") !== "Ġ|") bad.push("pieces");
+			const chat = await t.chat(JSON.stringify({chat_template: "{%% for m in messages %%}{{ '<|im_start|>' + m.content + '<|im_end|>' }}{%% endfor %%}", eos_token: "<|im_end|>"}), null);
+			if (!chat.chat || chat.eos !== 2 || (await t.chat(null, null)).chat || (await t.chat("{}", null)).eos !== -1) bad.push("chat " + JSON.stringify(chat));
+			const none = await t.conversation([{role: "user", content: "x"}]).catch((e) => e.message);
+			await t.chat(null, "{%% for m in messages %%}{{ '<|im_start|>' + m.content + '<|im_end|>' }}{%% endfor %%}");
+			const asked = [...await t.conversation([{role: "user", content: "é"}, {role: "user", content: "x"}])];
+			if (none !== "chat template: there is none, want a prompt" || JSON.stringify(asked) !== JSON.stringify([1, ...await t.encode("é"), 2, 1, ...await t.encode("x"), 2])) bad.push("conversation " + none + asked);
+			const refused = await t.chat(null, "{{ messages | conjure }}").catch((e) => e.message);
+			if (refused !== "chat template: not supported: Unknown ArrayValue filter: conjure") bad.push(refused);
 			const errors = await Promise.all([t.decode([99999]), t.encode("a\ud800b").then(String), more.end(), Tokens.open(new TextEncoder().encode("<!DOCTYPE html>"))].map((q) => q.then((v) => "no error: " + v, (e) => e.message)));
 			t.close();
 			errors.push(await t.encode("x").catch((e) => e.message));

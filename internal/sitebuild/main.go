@@ -135,7 +135,7 @@ func named(name string) bool {
 }
 
 // lazy reports whether few visits need a file, which is then not kept for when there is no network.
-func lazy(name string) bool { return name == "tokens.wasm" }
+func lazy(name string) bool { return name == "tokens.wasm" || name == "js/vendor/jinja.js" }
 
 // place writes every file under the name that it gets.
 func (b *builder) place() error {

@@ -17,7 +17,7 @@ func main() {
 	t := &tokens{}
 	api := js.Global().Get("Object").New()
 	for name, f := range map[string]func(args []js.Value) (map[string]any, error){
-		"open": t.open, "encode": t.encode, "decode": t.decode, "pieces": t.pieces, "begin": t.begin, "next": t.next, "end": t.end,
+		"open": t.open, "encode": t.encode, "decode": t.decode, "pieces": t.pieces, "id": t.id, "begin": t.begin, "next": t.next, "end": t.end,
 	} {
 		api.Set(name, js.FuncOf(func(_ js.Value, args []js.Value) (result any) {
 			defer func() {
@@ -87,6 +87,15 @@ func (t *tokens) pieces(args []js.Value) (map[string]any, error) {
 		out[i] = t.t.Token(id)
 	}
 	return map[string]any{"pieces": out}, nil
+}
+
+// id returns the token that the file writes so, or -1.
+func (t *tokens) id(args []js.Value) (map[string]any, error) {
+	id, ok := t.t.ID(args[0].String())
+	if !ok {
+		id = -1
+	}
+	return map[string]any{"id": id}, nil
 }
 
 // begin begins a text that is decoded as its tokens come.

@@ -63,6 +63,19 @@ export class Tokens {
   // is a token that it lacks.
   async pieces(ids) { return (await this.#ask("pieces", [ids])).pieces; }
 
+  // chat takes the texts of tokenizer_config.json and chat_template.jinja, null
+  // where there is none, and resolves with {chat, eos}: whether they hold a chat
+  // template, and the token that ends an answer or -1. A template that cannot be
+  // run is an error.
+  async chat(config, jinja) {
+    const { chat, eos } = await this.#ask("chat", [config, jinja]);
+    return { chat, eos };
+  }
+
+  // conversation resolves with the tokens of messages, [{role, content}], by the
+  // chat template, up to where the answer begins.
+  async conversation(messages) { return (await this.#ask("conversation", [messages])).ids; }
+
   // stream resolves with a text that is decoded as its tokens come: next(ids)
   // resolves with {text, unknown}, the characters that are whole now and how many
   // tokens the tokenizer lacks; end() with what was held back.

@@ -2,80 +2,36 @@ package chat
 
 import (
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 	"time"
 )
 
-// Templates in the forms that published checkpoints use. What each gives was computed with Jinja
-// 3.1.6 in Python, set as transformers sets it.
-const (
-	chatML = `{% for m in messages %}{% if loop.first and m['role'] != 'system' %}{{ '<|im_start|>system\nBe brief.<|im_end|>\n' }}{% endif %}{{ '<|im_start|>' + m['role'] + '\n' + m['content'] + '<|im_end|>' + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`
-
-	headers = `{% set list = messages %}
-{% for m in list %}
-    {% set text = '<|start|>' + m.role + '<|end|>\n\n' + m.content | trim + '<|eot|>' %}
-    {% if loop.index0 == 0 %}{% set text = bos_token + text %}{% endif %}
-    {{- text }}
-{% endfor %}
-{% if add_generation_prompt %}
-    {{- '<|start|>assistant<|end|>\n\n' }}
-{% endif %}`
-
-	turns = `{%- if messages[0]["role"] == "system" %}
-    {%- set told = messages[0]["content"] %}
-    {%- set rest = messages[1:] %}
-{%- else %}
-    {%- set rest = messages %}
-{%- endif %}
-{{- bos_token }}
-{%- for m in rest %}
-    {%- if (m["role"] == "user") != (loop.index0 % 2 == 0) %}
-        {{- raise_exception("roles must take turns") }}
-    {%- endif %}
-    {%- if m["role"] == "user" %}
-        {%- if loop.last and told is defined %}{{- "[INST] " + told + "\n\n" + m["content"] + "[/INST]" }}
-        {%- else %}{{- "[INST] " + m["content"] + "[/INST]" }}
-        {%- endif %}
-    {%- else %}{{- " " + m["content"]|trim + eos_token }}
-    {%- endif %}
-{%- endfor %}`
-
-	thinking = `{%- macro show(content) %}
-    {%- if content is string %}{{- content }}
-    {%- elif content is iterable and content is not mapping %}
-        {%- for item in content %}{{- item.text }}{%- endfor %}
-    {%- endif %}
-{%- endmacro %}
-{%- set ns = namespace(open=true, last=messages|length - 1) %}
-{%- for m in messages[::-1] %}
-    {%- set i = (messages|length - 1) - loop.index0 %}
-    {%- if ns.open and m.role == "user" and not (m.content.startswith('<tool>') and m.content.endswith('</tool>')) %}
-        {%- set ns.open = false %}
-        {%- set ns.last = i %}
-    {%- endif %}
-{%- endfor %}
-{%- for m in messages %}
-    {%- set content = show(m.content)|trim %}
-    {%- if m.role == "assistant" and '</think>' in content %}
-        {%- set thought = content.split('</think>')[0].rstrip('\n').split('<think>')[-1].lstrip('\n') %}
-        {%- set content = content.split('</think>')[-1].lstrip('\n') %}
-        {%- if loop.index0 > ns.last %}{%- set content = '<think>' + thought + '</think>' + content %}{%- endif %}
-    {%- endif %}
-    {{- '<|im_start|>' + m.role + '\n' + content + '<|im_end|>\n' }}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\n' }}
-    {%- if enable_thinking is defined and enable_thinking is true %}{{- '<think>\n' }}
-    {%- else %}{{- '<think>\n\n</think>\n\n' }}
-    {%- endif %}
-{%- endif %}`
-)
-
-var (
-	short = []Message{{"user", "Hi <b>\n"}}
-	long  = []Message{{"system", "Be good. "}, {"user", "Hi"}, {"assistant", "<think>\nhm\n</think>\n\nHello"}, {"user", `again & "q"`}}
-)
+// cases are templates in the forms that published checkpoints use, and what Python's Jinja makes of
+// them.
+func cases(t testing.TB) (out struct {
+	Conversations [][]Message
+	Templates     []struct {
+		Name     string
+		Template []string // lines
+		Prompts  []string // one a conversation
+	}
+},
+) {
+	t.Helper()
+	data, err := os.ReadFile("../../../testdata/chat.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(data, &out); err != nil {
+		t.Fatal(err)
+	}
+	if len(out.Templates) < 4 || len(out.Conversations) < 2 {
+		t.Fatalf("got %d templates, %d conversations", len(out.Templates), len(out.Conversations))
+	}
+	return out
+}
 
 func configOf(t testing.TB, template any) []byte {
 	t.Helper()
@@ -87,37 +43,32 @@ func configOf(t testing.TB, template any) []byte {
 }
 
 func TestRender(t *testing.T) {
-	for _, c := range []struct {
-		name, template, short, long string
-	}{
-		{"chatML", chatML, "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi <b>\n<|im_end|>\n<|im_start|>assistant\n", "<|im_start|>system\nBe good. <|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n<think>\nhm\n</think>\n\nHello<|im_end|>\n<|im_start|>user\nagain & \"q\"<|im_end|>\n<|im_start|>assistant\n"},
-		{"headers", headers, "<bos><|start|>user<|end|>\n\nHi <b><|eot|>\n<|start|>assistant<|end|>\n\n\n", "<bos><|start|>system<|end|>\n\nBe good.<|eot|>\n<|start|>user<|end|>\n\nHi<|eot|>\n<|start|>assistant<|end|>\n\n<think>\nhm\n</think>\n\nHello<|eot|>\n<|start|>user<|end|>\n\nagain & \"q\"<|eot|>\n<|start|>assistant<|end|>\n\n\n"},
-		{"turns", turns, "<bos>[INST] Hi <b>\n[/INST]", "<bos>[INST] Hi[/INST] <think>\nhm\n</think>\n\nHello<eos>[INST] Be good. \n\nagain & \"q\"[/INST]"},
-		{"thinking", thinking, "<|im_start|>user\nHi <b><|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n", "<|im_start|>system\nBe good.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\nHello<|im_end|>\n<|im_start|>user\nagain & \"q\"<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n"},
-	} {
+	all := cases(t)
+	for _, c := range all.Templates {
+		source := strings.Join(c.Template, "\n")
 		for form, template := range map[string]any{
-			"a text": c.template,
-			"a list": []map[string]string{{"name": "tool_use", "template": "{% x"}, {"name": "default", "template": c.template}},
+			"a text": source,
+			"a list": []map[string]string{{"name": "tool_use", "template": "{% x"}, {"name": "default", "template": source}},
 		} {
 			tmpl, err := Load(configOf(t, template), nil)
 			if err != nil {
-				t.Fatalf("%s as %s: %v", c.name, form, err)
+				t.Fatalf("%s as %s: %v", c.Name, form, err)
 			}
 			if tmpl.EOS() != "<eos>" {
-				t.Errorf("%s: got the last token %q", c.name, tmpl.EOS())
+				t.Errorf("%s: got the last token %q", c.Name, tmpl.EOS())
 			}
-			for i, m := range [][]Message{short, long} {
-				if got, err := tmpl.Render(m); err != nil || got != []string{c.short, c.long}[i] {
-					t.Errorf("%s as %s:\ngot  %q, %v\nwant %q", c.name, form, got, err, []string{c.short, c.long}[i])
+			for i, m := range all.Conversations {
+				if got, err := tmpl.Render(m); err != nil || got != c.Prompts[i] {
+					t.Errorf("%s as %s:\ngot  %q, %v\nwant %q", c.Name, form, got, err, c.Prompts[i])
 				}
 			}
 		}
-		tmpl, err := Load(configOf(t, "another"), []byte(c.template))
+		tmpl, err := Load(configOf(t, "another"), []byte(source))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := tmpl.Render(short); err != nil || got != c.short {
-			t.Errorf("%s in a file of its own: got %q, %v", c.name, got, err)
+		if got, err := tmpl.Render(all.Conversations[0]); err != nil || got != c.Prompts[0] {
+			t.Errorf("%s in a file of its own: got %q, %v", c.Name, got, err)
 		}
 	}
 }
@@ -148,7 +99,7 @@ func TestRefused(t *testing.T) {
 		{"{% include '/etc/passwd' %}", "/etc/passwd"},
 		{"{% for m in messages %}", "not supported"},
 		{"{{ raise_exception('only\nof tools') }}", "chat template: only of tools"},
-		{turns, "chat template: roles must take turns"},
+		{strings.Join(cases(t).Templates[2].Template, "\n"), "chat template: roles must take turns"},
 	} {
 		tmpl, err := Load(configOf(t, c.template), nil)
 		if err == nil {
@@ -161,7 +112,7 @@ func TestRefused(t *testing.T) {
 	if _, err := Load([]byte("<html>"), nil); err == nil || !strings.HasPrefix(err.Error(), "chat template: tokenizer_config.json: ") {
 		t.Errorf("got %v", err)
 	}
-	tmpl, err := Load(configOf(t, chatML), nil)
+	tmpl, err := Load(configOf(t, "x"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,8 +135,9 @@ func TestPatience(t *testing.T) {
 
 // FuzzLoad: no template panics.
 func FuzzLoad(f *testing.F) {
-	for _, s := range []string{chatML, headers, turns, thinking} {
-		f.Add(s)
+	all := cases(f)
+	for _, c := range all.Templates {
+		f.Add(strings.Join(c.Template, "\n"))
 	}
 	f.Fuzz(func(t *testing.T, source string) {
 		if strings.Contains(source, "range") || strings.Contains(source, "for") || strings.Contains(source, "*") {
@@ -193,7 +145,7 @@ func FuzzLoad(f *testing.F) {
 		}
 		tmpl, err := Load(nil, []byte(source))
 		if err == nil && tmpl != nil {
-			tmpl.Render(long)
+			tmpl.Render(all.Conversations[1])
 		}
 	})
 }
