@@ -68,6 +68,12 @@ func (c *recorder) readTrace(tokens int, read func(key, name string, words, stri
 		read("out.h", "out.h", min(tokens, r.Opts.Outs)*cfg.D, 0)
 	}
 	for i, l := range cfg.Layers {
+		if c.f.trace == traceGates {
+			if l.Kind == config.GDN {
+				read(c.r.names[i].gates, c.r.names[i].gates, tokens*2*cfg.HV, 0)
+			}
+			continue
+		}
 		if c.f.trace == tracePrompt {
 			read(c.r.names[i].hidden, c.r.names[i].hidden, tokens*cfg.D, 0)
 		}
@@ -328,7 +334,7 @@ func (c *recorder) attention(i int, l config.Layer, qk string) {
 	default:
 		c.op("attn.softmax", shaders.Attention, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
 	}
-	if c.f.trace != traceNone {
+	if c.f.trace.probs() {
 		c.op("attn.probs", shaders.AttentionProbs, consts, p, c.buf(qk), k, rows, seqs, of, c.buf(n.probs))
 	}
 }

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"fmt"
+	"math"
 
 	"shellgame/model/config"
 )
@@ -50,6 +51,48 @@ func (s *Session) ReadPrompt(ctx context.Context, ids []int) (*Prompt, error) {
 	}
 	p.Hidden = append(p.Hidden, clone(out.floats("out.h")[:t*c.D]))
 	return p, nil
+}
+
+// Gates are what the delta rule took of some tokens in a layer.
+type Gates struct {
+	Alpha, Beta []float32 // [T, HV]: decay exp(g), write strength
+}
+
+// ReadGates reads ids, in as many plays as they need, and returns the gates of each GDN layer. The
+// runner must have been made with Options.Trace.
+func (s *Session) ReadGates(ctx context.Context, ids []int) (map[int]Gates, error) {
+	r := s.r
+	if !r.Opts.Trace {
+		return nil, fmt.Errorf("model: reading gates needs a runner made with Options.Trace")
+	}
+	all := map[int]Gates{}
+	hv := r.Model.Config.HV
+	for len(ids) > 0 {
+		part := ids[:min(len(ids), r.Opts.Tokens)]
+		ids = ids[len(part):]
+		out, err := r.play(ctx, []Input{{Session: s, IDs: part, Want: Last}}, false, traceGates)
+		if err != nil {
+			return nil, err
+		}
+		for i, l := range r.Model.Config.Layers {
+			if l.Kind != config.GDN {
+				continue
+			}
+			raw := out.floats(r.names[i].gates)[:len(part)*2*hv]
+			if err := firstNotFinite(nil, i, "gates", raw); err != nil {
+				return nil, err
+			}
+			g := all[i]
+			for t := range part {
+				for _, decay := range raw[t*2*hv:][:hv] {
+					g.Alpha = append(g.Alpha, float32(math.Exp(float64(decay))))
+				}
+				g.Beta = append(g.Beta, raw[t*2*hv+hv:][:hv]...)
+			}
+			all[i] = g
+		}
+	}
+	return all, nil
 }
 
 func clone(v []float32) []float32 { return append([]float32(nil), v...) }

@@ -75,7 +75,11 @@ const (
 	traceNone   traceKind = iota
 	traceStep             // what [Step] holds
 	tracePrompt           // what [Prompt] holds
+	traceGates            // what [Session.ReadGates] returns
 )
+
+// probs reports whether the softmax's rows are formed.
+func (k traceKind) probs() bool { return k == traceStep || k == tracePrompt }
 
 type program struct {
 	webgpu.Program

@@ -40,6 +40,7 @@ type cli struct {
 	Eval      evalCmd      `cmd:"" help:"Score a checkpoint on a task."`
 	Run       runCmd       `cmd:"" help:"Generate from a prompt."`
 	Trace     traceCmd     `cmd:"" help:"Print all that a model does with a program, as JSON."`
+	Inspect   inspectCmd   `cmd:"" help:"Tell states, gates and the strongest heads of a prompt."`
 	Check     checkCmd     `cmd:"" help:"Test this device's kernels against plain Go."`
 	Weights   weightsCmd   `cmd:"" help:"Compare a checkpoint's logits with those of smaller weights."`
 	Bench     benchCmd     `cmd:"" help:"Time a kernel after its check passed."`
