@@ -37,10 +37,15 @@ func (r *Runner) record(f form) *program {
 		c.block(i, l)
 	}
 	c.layer = ""
-	out := uint32(1) // a row an output
-	c.op("outputs", shaders.Embed, shaders.C{"W_KIND": shaders.F32}, shaders.EmbedParams{D: d, Entries: uint32(r.Opts.Tokens), Rows: out}, c.buf("x"), c.buf("outs"), c.buf("out.x"))
-	c.op("norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Rows: out, Eps: eps}, c.buf("out.x"), c.weight("norm"), c.buf("out.h"))
-	c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
+	x, out := "x", uint32(1) // a row an output
+	if !f.step {             // whose only token is its only output
+		x = "out.x"
+		c.op("outputs", shaders.Embed, shaders.C{"W_KIND": shaders.F32}, shaders.EmbedParams{D: d, Entries: uint32(r.Opts.Tokens), Rows: out}, c.buf("x"), c.buf("outs"), c.buf(x))
+	}
+	if f.trace == tracePrompt || !c.together("head", "head", 0, shaders.MatVecStepParams{Rows: out}, x, "norm", "logits") {
+		c.op("norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Rows: out, Eps: eps}, c.buf(x), c.weight("norm"), c.buf("out.h"))
+		c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
+	}
 	c.op("top", shaders.TopK, nil, shaders.TopKParams{N: uint32(c.cfg.N), K: uint32(r.Opts.TopK)}, c.buf("logits"), c.buf("top"))
 
 	p := &program{rec: c.rec, at: map[string]span{}}
@@ -140,6 +145,50 @@ func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 	}
 }
 
+// together records y = norm(x)·wᵀ, with glu SwiGLU of it, as one dispatch, and reports whether it did.
+// scale is the weight of the norm: an RMS norm over x, over each head of V with its gate if p.V is set,
+// or none if scale is "". On a GPU a dispatch of a step costs more than its sums. Many tokens, shapes
+// that the kernel does not take, and adapters that compute on a CPU, where a norm formed in every
+// workgroup costs more than a dispatch, are for the kernels one by one. Absent lengths and strides
+// follow from the weight.
+func (c *recorder) together(name, role string, glu uint32, p shaders.MatVecStepParams, x, scale, y string) bool {
+	w := c.r.Model.w[role]
+	if p.N = uint32(w.rows); glu == 1 {
+		p.N /= 2
+	}
+	if p.D == 0 {
+		p.D = uint32(c.cfg.D)
+	}
+	p.XStride, p.YStride = p.D, p.N
+	if p.Eps == 0 {
+		p.Eps = c.cfg.RMSEps
+	}
+	norm, by, gate := uint32(shaders.NormNone), c.buf(x), c.buf(x) // what a form does not read is bound to x
+	if scale != "" {
+		norm, by = shaders.NormRMS, c.weight(scale)
+	}
+	if p.V > 0 {
+		norm, gate = shaders.NormGated, c.buf("gdn.in")
+	}
+	if !c.f.few || c.r.software || w.kind > shaders.BF16 || len(w.parts) > 1 || !p.OK(norm) {
+		return false
+	}
+	c.op(name, shaders.MatVecStep, shaders.C{"W_KIND": w.kind, "NORM": norm, "GLU": glu, "ROOM": p.Room(norm)}, p, c.buf(x), by, gate, w.parts[0].buf, c.buf(y))
+	return true
+}
+
+// normed records y = norm(x)·wᵀ with the layer's RMS norm of that name, or without one if it is "".
+func (c *recorder) normed(norm, name, x, y string) {
+	if norm != "" {
+		if c.together(name, c.layer+name, 0, shaders.MatVecStepParams{}, x, c.layer+norm, y) {
+			return
+		}
+		c.norm(norm, norm, x, "h", 0)
+		x = "h"
+	}
+	c.linear(name, c.layer+name, x, y, shaders.MatMulParams{})
+}
+
 func (c *recorder) norm(name, role, x, y string, add uint32) {
 	d := uint32(c.cfg.D)
 	c.op(name, shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Eps: c.cfg.RMSEps, Add: add}, c.buf(x), c.weight(c.layer+role), c.buf(y))
@@ -152,51 +201,71 @@ func (c *recorder) block(i int, l config.Layer) {
 		mix = c.gdnLayer
 	}
 	if l.PreNorm {
-		c.norm("norm_a", "norm_a", "x", "h", 0)
-		mix(i, l, "h", "x", 1)
-		c.norm("norm_m", "norm_m", "x", "h", 0)
-		c.mlp("h", "x", 1)
+		mix(i, l, "norm_a", "x", 1)
+		c.mlp("norm_m", "x", 1)
 		return
 	}
-	mix(i, l, "x", "y", 0)
+	mix(i, l, "", "y", 0)
 	if !c.r.Opts.Switches.layerOff(i) {
 		c.norm("norm_a", "norm_a", "y", "x", 1)
 	}
-	c.mlp("x", "y", 0)
+	c.mlp("", "y", 0)
 	c.norm("norm_m", "norm_m", "y", "x", 1)
 }
 
-// gdnLayer mixes tokens by the gated delta rule: y = gdn(x), or with add y += that; neither of a layer
-// that is off.
-func (c *recorder) gdnLayer(i int, _ config.Layer, x, y string, add uint32) {
-	cfg, r := c.cfg, c.r
-	in, ch := uint32(r.gdnIn()), uint32(cfg.C())
-	hv := uint32(cfg.HV)
-	qkv, gates := r.names[i].qkv, r.names[i].gates
-	state, tail := c.r.names[i].state, c.r.names[i].tail
-	w := func(role string) webgpu.Buffer { return c.weight(c.layer + role) }
-
-	c.linear("gdn.in", c.layer+"gdn.in", x, "gdn.in", shaders.MatMulParams{})
-	conv := c.conv()
-	taps := w("gdn.conv")
-	if off(r.Opts.Switches.Conv) {
-		taps = c.buf("conv.off")
-	}
-	c.op("gdn.conv", shaders.Conv, nil, conv, c.buf("gdn.in"), taps, c.buf(tail), c.buf("seqs"), c.buf("token_seq"), c.buf(qkv))
-	c.op("gdn.tail", shaders.ConvTail, nil, conv, c.buf("gdn.in"), c.buf("seqs"), c.buf(tail))
-	c.op("gdn.gates", shaders.Gates, nil, c.gates(shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv}), c.buf("gdn.in"), w("gdn.A_log"), w("gdn.dt_bias"), c.buf(gates))
-	c.op("gdn.l2norm", shaders.L2Norm, nil, shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}, c.buf(qkv))
-	c.deltaRule(qkv, gates, state, r.names[i].o)
+// gdnLayer mixes tokens by the gated delta rule: y = gdn(norm(x)), or with add y += that; neither of a
+// layer that is off.
+func (c *recorder) gdnLayer(i int, _ config.Layer, norm, y string, add uint32) {
+	r := c.r
+	n := r.names[i]
+	c.normed(norm, "gdn.in", "x", "gdn.in")
+	c.gdnInputs(n)
+	c.deltaRule(n.qkv, n.gates, n.state, n.o)
 	if r.Opts.Switches.layerOff(i) {
 		return
 	}
-	norm := shaders.GatedNormParams{H: hv, V: uint32(cfg.V), GateStride: in, GateCol: ch + 2*hv, Eps: cfg.ONormEps}
+	cfg := c.cfg
+	values := uint32(cfg.HV * cfg.V)
+	p := shaders.GatedNormParams{H: uint32(cfg.HV), V: uint32(cfg.V), GateStride: uint32(r.gdnIn()), GateCol: uint32(cfg.C() + 2*cfg.HV), Eps: cfg.ONormEps}
 	if off(r.Opts.Switches.Gate) {
-		norm.NoGate = 1
+		p.NoGate = 1
 	}
-	c.op("gdn.o_norm", shaders.GatedNorm, nil, norm, c.buf("gdn.in"), w("gdn.o_norm"), c.buf(r.names[i].o), c.buf("gdn.y"))
+	one := shaders.MatVecStepParams{D: values, V: p.V, GateStride: p.GateStride, GateCol: p.GateCol, NoGate: p.NoGate, Eps: p.Eps, Add: add}
+	if !c.masked(i) && c.together("gdn.out", c.layer+"gdn.out", 0, one, n.o, c.layer+"gdn.o_norm", y) {
+		return
+	}
+	c.op("gdn.o_norm", shaders.GatedNorm, nil, p, c.buf("gdn.in"), c.weight(c.layer+"gdn.o_norm"), c.buf(n.o), c.buf("gdn.y"))
 	c.maskHeads("gdn.heads", i, cfg.V, "gdn.y")
-	c.linear("gdn.out", c.layer+"gdn.out", "gdn.y", y, shaders.MatMulParams{D: uint32(cfg.HV * cfg.V), Add: add})
+	c.linear("gdn.out", c.layer+"gdn.out", "gdn.y", y, shaders.MatMulParams{D: values, Add: add})
+}
+
+// gdnInputs makes of a GDN layer's projection what the delta rule reads: q, k and v after the
+// convolution, q and k of unit length, and the gates; and it keeps the tail.
+func (c *recorder) gdnInputs(n layerNames) {
+	cfg, r := c.cfg, c.r
+	in, ch, hv := uint32(r.gdnIn()), uint32(cfg.C()), uint32(cfg.HV)
+	taps, rates := c.weight(c.layer+"gdn.conv"), c.weight(c.layer+"gdn.rates")
+	if off(r.Opts.Switches.Conv) {
+		taps = c.buf("conv.off")
+	}
+	gates := c.gates(shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv})
+	unit := shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}
+	if c.f.few {
+		var lanes shaders.C
+		if r.software {
+			lanes = shaders.C{"LANES": 8}
+		}
+		c.op("gdn.inputs", shaders.GDNInputs, lanes, shaders.GDNInputsParams{
+			HK: unit.Heads, K: unit.K, HV: hv, V: uint32(cfg.V), W: uint32(cfg.W), XStride: in, ACol: gates.ACol, BCol: gates.BCol,
+			QScale: unit.QScale, BetaScale: gates.BetaScale, BetaMax: gates.BetaMax, NoDecay: gates.NoDecay,
+		}, c.buf("gdn.in"), taps, rates, c.buf("seqs"), c.buf(n.tail), c.buf(n.qkv), c.buf(n.gates))
+		return
+	}
+	conv := c.conv()
+	c.op("gdn.conv", shaders.Conv, nil, conv, c.buf("gdn.in"), taps, c.buf(n.tail), c.buf("seqs"), c.buf("token_seq"), c.buf(n.qkv))
+	c.op("gdn.tail", shaders.ConvTail, nil, conv, c.buf("gdn.in"), c.buf("seqs"), c.buf(n.tail))
+	c.op("gdn.gates", shaders.Gates, nil, gates, c.buf("gdn.in"), rates, c.buf(n.gates))
+	c.op("gdn.l2norm", shaders.L2Norm, nil, unit, c.buf(n.qkv))
 }
 
 func (c *recorder) conv() shaders.ConvParams {
@@ -219,30 +288,48 @@ func (c *recorder) gates(p shaders.GatesParams) shaders.GatesParams {
 	return p
 }
 
+// masked reports whether heads of layer i are off.
+func (c *recorder) masked(i int) bool { return c.r.Opts.Switches.mask(i) != [4]uint32{} }
+
 // maskHeads sets the heads of layer i that are off to zero in x [T, heads, d].
 func (c *recorder) maskHeads(name string, i, d int, x string) {
-	if m := c.r.Opts.Switches.mask(i); m != [4]uint32{} {
+	if m := c.r.Opts.Switches.mask(i); c.masked(i) {
 		c.op(name, shaders.HeadMask, nil, shaders.HeadMaskParams{Off0: m[0], Off1: m[1], Off2: m[2], Off3: m[3], H: uint32(mixed(c.cfg, i)), D: uint32(d)}, c.buf(x))
 	}
 }
 
-// mlp is the SwiGLU block: y = down(silu(gate(x)) · up(x)), or with add y += that.
-func (c *recorder) mlp(x, y string, add uint32) {
-	f := uint32(c.cfg.FF)
-	c.linear("mlp.in", c.layer+"mlp.in", x, "mlp.in", shaders.MatMulParams{})
-	c.op("mlp.act", shaders.SwiGLU, nil, shaders.SwiGLUParams{F: f}, c.buf("mlp.in"), c.buf("mlp.act"))
+// mlp is the SwiGLU block: y = down(silu(gate(x)) · up(x)) with x normalised unless norm is "", or with
+// add y += that.
+func (c *recorder) mlp(norm, y string, add uint32) {
+	d, f, in, x := uint32(c.cfg.D), uint32(c.cfg.FF), c.layer+"mlp.in", "x"
+	scale := norm
+	if norm != "" {
+		scale = c.layer + norm
+	}
+	if !c.together("mlp.in", in, 1, shaders.MatVecStepParams{}, x, scale, "mlp.act") {
+		if norm != "" {
+			c.norm(norm, norm, x, "h", 0)
+			x = "h"
+		}
+		if w := c.r.Model.w[in]; c.f.few && c.r.software && w.kind <= shaders.BF16 && len(w.parts) == 1 {
+			c.op("mlp.in", shaders.MatVecRow, shaders.C{"W_KIND": w.kind, "GLU": 1}, shaders.MatMulParams{D: d, N: f, XStride: d, YStride: f}, c.buf(x), c.weight(in), c.buf("mlp.act"))
+		} else {
+			c.linear("mlp.in", in, x, "mlp.in", shaders.MatMulParams{})
+			c.op("mlp.act", shaders.SwiGLU, nil, shaders.SwiGLUParams{F: f}, c.buf("mlp.in"), c.buf("mlp.act"))
+		}
+	}
 	c.linear("mlp.out", c.layer+"mlp.out", "mlp.act", y, shaders.MatMulParams{D: f, Add: add})
 }
 
-// attentionLayer mixes tokens by softmax attention: y = attention(x), or with add y += that; neither
-// of a layer that is off.
-func (c *recorder) attentionLayer(i int, l config.Layer, x, y string, add uint32) {
+// attentionLayer mixes tokens by softmax attention: y = attention(norm(x)), or with add y += that;
+// neither of a layer that is off.
+func (c *recorder) attentionLayer(i int, l config.Layer, before, y string, add uint32) {
 	cfg, r := c.cfg, c.r
 	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
 	in, qkStride := uint32(r.attnIn()), q+kv
 	qk := r.names[i].qk
 
-	c.linear("attn.in", c.layer+"attn.in", x, "attn.in", shaders.MatMulParams{})
+	c.normed(before, "attn.in", "x", "attn.in")
 	norm := func(name string, heads, at uint32) {
 		p := shaders.RMSNormParams{D: heads * uint32(cfg.HeadDim), XStride: in, XCol: at, YStride: qkStride, YCol: at, Eps: cfg.RMSEps}
 		if cfg.HeadNorm {

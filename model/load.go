@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/x448/float16"
 
@@ -229,7 +230,12 @@ func (s *Source) layout(wanted string) (groups map[string][]string, shapes map[s
 		}
 	}
 	for role, f := range s.found {
-		if !inMatrix[role] && f.Same == "" {
+		layer, rates := strings.CutSuffix(role, "gdn.A_log")
+		switch {
+		case inMatrix[role] || f.Same != "" || strings.HasSuffix(role, "gdn.dt_bias"):
+		case rates:
+			groups[layer+"gdn.rates"] = []string{role, layer + "gdn.dt_bias"}
+		default:
 			groups[role] = []string{role}
 		}
 	}

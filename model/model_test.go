@@ -456,6 +456,22 @@ func TestZooLoads(t *testing.T) {
 		name := filepath.Base(filepath.Dir(f))
 		m := openZoo(t, webgpu.NewCPU(), name)
 		r := runner(t, m, model.Options{Tokens: 8, Positions: 16})
+		dispatches := 3 // embed, head, top
+		for _, l := range m.Config.Layers {
+			dispatches += 6
+			if l.Kind == config.GDN && m.Config.V%4 != 0 {
+				dispatches++ // the output's norm
+			}
+			if l.Kind == config.Attention {
+				dispatches += 4
+				if l.Rope != nil {
+					dispatches++
+				}
+			}
+		}
+		if got := r.Dispatches(true); len(got) > dispatches {
+			t.Errorf("%s: a step takes %d dispatches, want at most %d: %v", name, len(got), dispatches, got)
+		}
 		t.Logf("%s: %d parameters, %s, %d dispatches a step, %d KiB a state", name, m.Params, model.Describe(m.Config), len(r.Dispatches(true)), r.StateBytes()/1024)
 	}
 }

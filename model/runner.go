@@ -417,7 +417,7 @@ const (
 )
 
 // farKeys is beyond how many keys a few tokens' attention is split.
-const farKeys = 2 * shaders.AttentionSpan
+const farKeys = 4 * shaders.AttentionSpan
 
 // form chooses the recording for a play.
 func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {

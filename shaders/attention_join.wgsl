@@ -13,7 +13,7 @@ struct Params { // keep in step with AttentionParams
 @group(0) @binding(3) var<storage, read_write> o: array<f32>; // [T, H, HD]
 
 const HD: u32 = 32u;
-const SPAN: u32 = 256u;
+const SPAN: u32 = 128u;
 const WG: u32 = 64u;
 
 // A workgroup owns the output of one token and head.

@@ -3,7 +3,7 @@ package shaders
 import "math"
 
 // AttentionSpan is how many keys a workgroup of [AttentionSplit] sees.
-const AttentionSpan = 256
+const AttentionSpan = 128
 
 // AttentionParts is the length, in words, of what [AttentionSplit] leaves for [AttentionJoin], for
 // so many tokens that see at most keys keys each.

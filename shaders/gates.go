@@ -14,17 +14,17 @@ type GatesParams struct {
 
 // Gates forms the delta rule's gates: the log decay g = -exp(A_log)·softplus(a + dt_bias), clamped
 // at -88, and beta = scale·sigmoid(b) (OlmoHybridGatedDeltaNet; arXiv 2412.06464). A limit on beta
-// and a decay of 1 are switches of the playground.
+// and a decay of 1 are switches of the playground. The slot rates holds A_log, then dt_bias.
 var Gates = register(&Kernel{
 	Name:     "gates",
 	Doc:      "log decay and beta of the delta rule",
 	Params:   GatesParams{},
-	Slots:    []Slot{{"x", Read}, {"a_log", Read}, {"dt_bias", Read}, {"gates", Write}},
-	Includes: []string{"silu"},
+	Slots:    []Slot{{"x", Read}, {"rates", Read}, {"gates", Write}},
+	Includes: []string{"silu", "decay"},
 	Grid: func(a *Args) [3]uint32 {
 		return fold(ceilDiv(a.Step.Tokens*params[GatesParams](a).H, 64))
 	},
 	Twin: func(c *Call) {
-		gates(*params[GatesParams](&c.Args), int(c.Step.Tokens), c.F32(0), c.F32(1), c.F32(2), c.F32(3))
+		gates(*params[GatesParams](&c.Args), int(c.Step.Tokens), c.F32(0), c.F32(1), c.F32(2))
 	},
 })

@@ -10,21 +10,8 @@ struct Params { // keep in step with GatesParams
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<f32>; // [T, x_stride], columns a_col and b_col on
-@group(0) @binding(3) var<storage, read> a_log: array<f32>; // [H]
-@group(0) @binding(4) var<storage, read> dt_bias: array<f32>; // [H]
-@group(0) @binding(5) var<storage, read_write> gates: array<f32>; // [T, 2H]: log decay, then beta
-
-// log(log(1 + exp(z))) without cancellation or overflow.
-fn log_softplus(z: f32) -> f32 {
-    if (z < -4.0) {
-        let e = exp(z);
-        return z + log(1.0 - e * (0.5 - e * (0.33333334 - e * 0.25)));
-    }
-    if (z > 20.0) {
-        return log(z);
-    }
-    return log(log(1.0 + exp(z)));
-}
+@group(0) @binding(3) var<storage, read> rates: array<f32>; // [2, H]: A_log, dt_bias
+@group(0) @binding(4) var<storage, read_write> gates: array<f32>; // [T, 2H]: log decay, then beta
 
 // A workgroup owns 64 neighbouring (token, head) pairs.
 @compute @workgroup_size(64)
@@ -36,10 +23,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     let t = e / p.h;
     let h = e % p.h;
-    let z = x[t * p.x_stride + p.a_col + h] + dt_bias[h];
-    // One exponential: exp(a_log) alone may overflow where softplus(z) is tiny.
-    let rate = min(a_log[h] + log_softplus(z), 5.0);
-    gates[t * 2u * p.h + h] = select(max(-exp(rate), -88.0), 0.0, p.no_decay != 0u);
+    let z = x[t * p.x_stride + p.a_col + h] + rates[p.h + h];
+    gates[t * 2u * p.h + h] = select(log_decay(rates[h], z), 0.0, p.no_decay != 0u);
     let beta = p.beta_scale * sigmoid(x[t * p.x_stride + p.b_col + h]);
     gates[t * 2u * p.h + p.h + h] = select(beta, min(beta, p.beta_max), p.beta_max > 0.0);
 }

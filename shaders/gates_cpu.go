@@ -7,13 +7,13 @@ const MinLogDecay = -88
 
 // gates sets gates [T, 2H] to the log decay -exp(A_log)·softplus(a + dt_bias) and to
 // beta = scale·sigmoid(b) of each head, with NoDecay and BetaMax to 0 and to at most that.
-func gates(p GatesParams, tokens int, x, aLog, dtBias, gates []float32) {
+func gates(p GatesParams, tokens int, x, rates, gates []float32) {
 	h := int(p.H)
 	for t := 0; t < tokens; t++ {
 		row := x[t*int(p.XStride):]
 		for i := 0; i < h; i++ {
-			z := float64(row[int(p.ACol)+i]) + float64(dtBias[i])
-			g := -math.Exp(float64(aLog[i]) + logSoftplus(z))
+			z := float64(row[int(p.ACol)+i]) + float64(rates[h+i])
+			g := -math.Exp(float64(rates[i]) + logSoftplus(z))
 			if p.NoDecay != 0 {
 				g = 0
 			}

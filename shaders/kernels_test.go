@@ -214,7 +214,7 @@ func TestGates(t *testing.T) {
 		step := shaders.Step{Tokens: uint32(len(rows))}
 		bias := []float32{0, 0.25, -0.5, 0}
 		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-			out := gputest.Floats(gputest.Run(t, d, shaders.Gates, nil, p, step, gputest.F32(x), gputest.F32(aLog), gputest.F32(bias), gputest.Poisoned(len(rows)*2*h))[3])
+			out := gputest.Floats(gputest.Run(t, d, shaders.Gates, nil, p, step, gputest.F32(x), gputest.F32(append(slices.Clone(aLog), bias...)), gputest.Poisoned(len(rows)*2*h))[2])
 			for i, r := range rows {
 				for j := range h {
 					z := float64(r[0] + bias[j])

@@ -10,30 +10,20 @@ struct Params { // keep in step with MatMulParams
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<f32>; // [R, x_stride], first D of a row used
-@group(0) @binding(3) var<storage, read> w: array<u32>; // [N, D], W_KIND
+@group(0) @binding(3) var<storage, read> w: array<u32>; // [N, D], GLU: [2, N, D]; W_KIND
 @group(0) @binding(4) var<storage, read_write> y: array<f32>; // [R, y_stride], columns y_col..y_col+N
 
 const W_KIND: u32 = 0u;
+const GLU: u32 = 0u; // 1: y = silu(first N rows of w · x) · (last N); W_KIND up to 2
 const WG: u32 = 16u;
 
 fn word(i: u32) -> u32 {
     return w[i];
 }
 
-// A workgroup owns WG neighbouring elements of one row of y, an invocation one of them.
-@compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) i: u32) {
-    let rows = select(step.tokens, step.outs, p.rows == 1u);
-    let blocks = (p.n + WG - 1u) / WG;
-    let number = group_number(group, groups);
-    let r = number / blocks;
-    let n = (number % blocks) * WG + i;
-    if (r >= rows || n >= p.n) {
-        return;
-    }
+// Row n of w times the row of x that begins at xr.
+fn product(n: u32, xr: u32) -> f32 {
     let at = n * p.d;
-    let xr = r * p.x_stride;
     var sum: f32 = 0.0;
     if (W_KIND == 3u) {
         for (var d: u32 = 0u; d < p.d; d = d + 4u) {
@@ -56,6 +46,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         for (var d: u32 = 0u; d < p.d; d = d + 1u) {
             sum = sum + x[xr + d] * unpack(w[word_of(at + d)], at + d);
         }
+    }
+    return sum;
+}
+
+// A workgroup owns WG neighbouring elements of one row of y, an invocation one of them.
+@compute @workgroup_size(WG)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) i: u32) {
+    let rows = select(step.tokens, step.outs, p.rows == 1u);
+    let blocks = (p.n + WG - 1u) / WG;
+    let number = group_number(group, groups);
+    let r = number / blocks;
+    let n = (number % blocks) * WG + i;
+    if (r >= rows || n >= p.n) {
+        return;
+    }
+    var sum: f32 = product(n, r * p.x_stride);
+    if (GLU == 1u) {
+        sum = silu(sum) * product(p.n + n, r * p.x_stride);
     }
     let o = r * p.y_stride + p.y_col + n;
     if (p.add == 1u) {

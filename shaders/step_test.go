@@ -1,0 +1,123 @@
+package shaders_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"shellgame/shaders"
+	"shellgame/webgpu"
+	"shellgame/webgpu/gputest"
+)
+
+// A product with a norm before it or SwiGLU behind it, beside its twin and beside the kernels that
+// it stands for.
+func TestMatVecStep(t *testing.T) {
+	for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
+		for _, norm := range []uint32{shaders.NormNone, shaders.NormRMS, shaders.NormGated} {
+			for _, s := range []struct{ rows, d, v, n int }{{1, 128, 32, 96}, {1, 8, 4, 3}, {3, 264, 132, 17}, {2, 48, 12, 9}, {1, 1024, 64, 8}} {
+				for _, glu := range []uint32{0, 1} {
+					for _, add := range []uint32{0, 1} {
+						p := shaders.MatVecStepParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(s.d + 8), YStride: uint32(s.n + 5), Rows: 1, Add: add, Eps: 1e-5, V: uint32(s.v), GateStride: uint32(s.d + 12), GateCol: 4}
+						if !p.OK(norm) {
+							t.Fatalf("%+v: refused", p)
+						}
+						p.NoGate = add
+						c := shaders.C{"W_KIND": kind, "NORM": norm, "GLU": glu, "ROOM": p.Room(norm)}
+						x := gputest.F32(gputest.Rand(1, s.rows*(s.d+8), 1))
+						scale := gputest.F32(gputest.Rand(4, s.d, 1))
+						gate := gputest.F32(gputest.Rand(5, s.rows*(s.d+12), 2))
+						w := packed(kind, gputest.Rand(2, int(1+glu)*s.n*s.d, 0.5))
+						y := gputest.Poisoned((s.rows + 1) * (s.n + 5))
+						if add == 1 {
+							copy(y, gputest.F32(gputest.Rand(3, s.rows*(s.n+5), 1)))
+						}
+						step := shaders.Step{Outs: uint32(s.rows)}
+						tol := dots(s.d)
+						if glu == 1 {
+							tol.RMS, tol.Max = 4*tol.RMS, 4*tol.Max // each factor carries the product's error
+						}
+						what := fmt.Sprintf("%+v kind %d norm %d glu %d add %d", s, kind, norm, glu, add)
+						gputest.Check(t, what, tol, shaders.MatVecStep, c, p, step, []int{4}, x, scale, gate, w, y)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Rows that do not divide into vectors, and rows that are too long to hold, are refused.
+func TestMatVecStepRefuses(t *testing.T) {
+	for _, p := range []shaders.MatVecStepParams{
+		{D: 12, XStride: 16, V: 4}, {D: 16, XStride: 20, V: 4}, {D: 16, XStride: 16, V: 2}, {D: 16, XStride: 16, V: 4, GateCol: 2},
+		{D: 16, XStride: 16, V: 4, GateStride: 6}, {D: 4096, XStride: 4096, V: 128},
+	} {
+		if p.OK(shaders.NormGated) {
+			t.Errorf("%+v: taken", p)
+		}
+	}
+	if p := (shaders.MatVecStepParams{D: 4096, XStride: 4096}); !p.OK(shaders.NormRMS) {
+		t.Errorf("%+v: refused, its norm needs no room", p)
+	}
+}
+
+// The one kernel gives what the four that it stands for give: forks, an empty sequence, a new one
+// shorter than the taps, and one in place.
+func TestGDNInputs(t *testing.T) {
+	for _, s := range []struct{ hk, k, hv, v, w int }{{1, 1, 1, 1, 1}, {4, 32, 4, 64, 4}, {2, 12, 4, 24, 3}, {3, 5, 3, 7, 2}, {1, 129, 2, 70, 4}} {
+		const slots, tokens = 5, 9
+		c := 2*s.hk*s.k + s.hv*s.v
+		stride := c + 2*s.hv + 3
+		p := shaders.GDNInputsParams{HK: uint32(s.hk), K: uint32(s.k), HV: uint32(s.hv), V: uint32(s.v), W: uint32(s.w), XStride: uint32(stride), ACol: uint32(c), BCol: uint32(c + s.hv), QScale: float32(1 / math.Sqrt(float64(s.k))), BetaScale: 2}
+		seqs := []shaders.Seq{
+			{Start: 0, Count: 4, SlotIn: 1, SlotOut: 0},
+			{Start: 4, Count: 0, SlotIn: 1, SlotOut: 2},
+			{Start: 4, Count: 2, SlotIn: shaders.NoSlot, SlotOut: 3},
+			{Start: 6, Count: 3, SlotIn: 4, SlotOut: 4},
+		}
+		step := shaders.Step{Tokens: tokens, Seqs: uint32(len(seqs))}
+		x := append(gputest.F32(gputest.Rand(1, tokens*stride, 1)), gputest.Poison)
+		weight := gputest.F32(gputest.Rand(2, c*s.w, 1))
+		rates := gputest.F32(gputest.Rand(4, 2*s.hv, 1))
+		tail := append(gputest.F32(gputest.Rand(3, slots*(s.w-1)*c, 1)), gputest.Poison)
+		sw := gputest.Seqs(seqs...)
+		outs := []int{4, 5, 6}
+		if s.w == 1 {
+			outs = outs[1:] // no tail
+		}
+		for _, lanes := range []uint32{8, 32} {
+			for _, sw2 := range []struct {
+				max     float32
+				noDecay uint32
+			}{{0, 0}, {1, 1}} {
+				p.BetaMax, p.NoDecay = sw2.max, sw2.noDecay
+				gputest.Check(t, fmt.Sprintf("%+v lanes %d %+v", s, lanes, sw2), tight, shaders.GDNInputs, shaders.C{"LANES": lanes}, p, step, outs,
+					x, weight, rates, sw, tail, gputest.Poisoned((tokens+1)*c), gputest.Poisoned((tokens+1)*2*s.hv))
+			}
+		}
+		cpu := webgpu.NewCPU()
+		out := gputest.Run(t, cpu, shaders.GDNInputs, nil, p, step, x, weight, rates, sw, tail, gputest.Poisoned(tokens*c), gputest.Poisoned(tokens*2*s.hv))
+		taps := shaders.ConvParams{C: uint32(c), W: uint32(s.w), XStride: uint32(stride)}
+		y := gputest.Run(t, cpu, shaders.Conv, nil, taps, step, x, weight, tail, sw, append(tokenSeqs(seqs...), 0), gputest.Poisoned(tokens*c))[5]
+		y = gputest.Run(t, cpu, shaders.L2Norm, nil, shaders.L2NormParams{Heads: p.HK, K: p.K, Stride: uint32(c), QScale: p.QScale}, step, y)[0]
+		gputest.Close(t, fmt.Sprintf("%+v beside conv and l2norm", s), gputest.Tolerance{}, gputest.Floats(out[5]), gputest.Floats(y))
+		if s.w == 1 {
+			continue
+		}
+		after := gputest.Run(t, cpu, shaders.ConvTail, nil, taps, step, x, sw, tail)[2]
+		gputest.Close(t, fmt.Sprintf("%+v beside conv_tail", s), gputest.Tolerance{}, gputest.Floats(out[4][:slots*(s.w-1)*c]), gputest.Floats(after[:slots*(s.w-1)*c]))
+	}
+}
+
+// The row form ends in SwiGLU too.
+func TestMatVecRowGLU(t *testing.T) {
+	for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
+		for _, s := range []struct{ rows, d, n int }{{1, 128, 288}, {2, 5, 3}, {3, 33, 17}} {
+			p := shaders.MatMulParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(s.d + 3), YStride: uint32(s.n + 5), YCol: 2, Rows: 1}
+			tol := dots(s.d)
+			tol.RMS, tol.Max = 4*tol.RMS, 4*tol.Max
+			gputest.Check(t, fmt.Sprintf("kind %d %+v", kind, s), tol, shaders.MatVecRow, shaders.C{"W_KIND": kind, "GLU": 1}, p, shaders.Step{Outs: uint32(s.rows)}, []int{2},
+				gputest.F32(gputest.Rand(1, s.rows*(s.d+3), 1)), packed(kind, gputest.Rand(2, 2*s.n*s.d, 1)), gputest.Poisoned((s.rows+1)*(s.n+5)))
+		}
+	}
+}
