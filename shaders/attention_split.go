@@ -8,7 +8,7 @@ const AttentionSpan = 128
 // AttentionParts is the length, in words, of what [AttentionSplit] leaves for [AttentionJoin], for
 // so many tokens that see at most keys keys each.
 func AttentionParts(tokens, heads, hd, keys int) int {
-	return tokens * heads * ((keys + AttentionSpan - 1) / AttentionSpan) * (hd + 2)
+	return tokens * heads * ((keys + AttentionSpan - 1) / AttentionSpan) * (hd + 4)
 }
 
 // AttentionSplit and [AttentionJoin] are [Attention] for a token or a few that see very many keys:
@@ -44,8 +44,8 @@ var AttentionJoin = register(&Kernel{
 	},
 })
 
-// attentionSplit sets parts [T, H, spans, HD+2] to each span's sum of exp(score - largest)·value, its
-// largest score, and its sum of the exponentials.
+// attentionSplit sets parts [T, H, spans, HD+4] to each span's sum of exp(score - largest)·value, its
+// largest score, its sum of the exponentials, and two zeros.
 func attentionSplit(p AttentionParams, hd, keys int, q, kCache, vCache []float32, rows []uint32, seqs []Seq, parts []float32, tick func()) {
 	spans := (keys + AttentionSpan - 1) / AttentionSpan
 	sum := make([]float64, hd)
@@ -73,11 +73,11 @@ func attentionSplit(p AttentionParams, hd, keys int, q, kCache, vCache []float32
 							sum[d] += w * float64(v)
 						}
 					}
-					out := parts[((t*int(p.H)+h)*spans+span)*(hd+2):]
+					out := parts[((t*int(p.H)+h)*spans+span)*(hd+4):]
 					for d, x := range sum {
 						out[d] = float32(x)
 					}
-					out[hd], out[hd+1] = float32(top), float32(total)
+					out[hd], out[hd+1], out[hd+2], out[hd+3] = float32(top), float32(total), 0, 0
 				}
 			}
 			tick()
@@ -85,10 +85,10 @@ func attentionSplit(p AttentionParams, hd, keys int, q, kCache, vCache []float32
 	}
 }
 
-// attentionJoin sets o [rows, HD] from parts [rows, spans, HD+2].
+// attentionJoin sets o [rows, HD] from parts [rows, spans, HD+4].
 func attentionJoin(rows, hd, spans int, parts, o []float32) {
 	for r := range rows {
-		part := func(s int) []float32 { return parts[(r*spans+s)*(hd+2):][:hd+2] }
+		part := func(s int) []float32 { return parts[(r*spans+s)*(hd+4):][:hd+2] }
 		top, total := math.Inf(-1), 0.0
 		for s := range spans {
 			top = max(top, float64(part(s)[hd]))

@@ -253,18 +253,33 @@ func (k *Kernel) Words(params any) ([]uint32, error) {
 	if params == nil || v.Type() != reflect.TypeOf(k.Params) {
 		return nil, fmt.Errorf("shaders: %s takes %T, got %T", k.Name, k.Params, params)
 	}
-	var w []uint32
-	for i := 0; i < v.NumField(); i++ {
-		switch f := v.Field(i); f.Kind() {
-		case reflect.Uint32:
-			w = append(w, uint32(f.Uint()))
-		case reflect.Float32:
-			w = append(w, math.Float32bits(float32(f.Float())))
-		default:
-			return nil, fmt.Errorf("shaders: %s: field %s of %T is neither uint32 nor float32", k.Name, v.Type().Field(i).Name, params)
-		}
+	w, ok := words(nil, v)
+	if !ok {
+		return nil, fmt.Errorf("shaders: %s: %T holds more than uint32 and float32", k.Name, k.Params)
 	}
 	return w, nil
+}
+
+// words appends what v holds, field by field.
+func words(w []uint32, v reflect.Value) ([]uint32, bool) {
+	ok := true
+	switch v.Kind() {
+	case reflect.Uint32:
+		return append(w, uint32(v.Uint())), true
+	case reflect.Float32:
+		return append(w, math.Float32bits(float32(v.Float()))), true
+	case reflect.Struct:
+		for i := 0; i < v.NumField() && ok; i++ {
+			w, ok = words(w, v.Field(i))
+		}
+	case reflect.Array:
+		for i := 0; i < v.Len() && ok; i++ {
+			w, ok = words(w, v.Index(i))
+		}
+	default:
+		ok = false
+	}
+	return w, ok
 }
 
 // fold spreads n workgroups over x and y, since one dimension holds at most MaxGroups. A kernel

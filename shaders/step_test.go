@@ -3,6 +3,7 @@ package shaders_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"shellgame/shaders"
@@ -120,4 +121,31 @@ func TestMatVecRowGLU(t *testing.T) {
 				gputest.F32(gputest.Rand(1, s.rows*(s.d+3), 1)), packed(kind, gputest.Rand(2, 2*s.n*s.d, 1)), gputest.Poisoned((s.rows+1)*(s.n+5)))
 		}
 	}
+}
+
+// Ranges of several buffers, one of them of a slot and one empty, land where they belong and nowhere
+// else.
+func TestCollect(t *testing.T) {
+	var bufs [][]uint32
+	for i := range shaders.CollectRanges {
+		bufs = append(bufs, gputest.F32(gputest.Rand(uint64(i+1), 700, 1)))
+	}
+	p := shaders.CollectParams{Stamp: 1100}
+	p.Ranges = [shaders.CollectRanges]shaders.CollectRange{{Size: 1, Off: 3, At: 5}, {Size: 300, Off: 7, At: 10}, {Size: 0}, {Size: 130, Off: 2, Stride: 140, At: 400}, {Size: 63, At: 600}, {Size: 257, Off: 443, At: 700}}
+	step := shaders.Step{Slot: 3}
+	want := gputest.Poisoned(1200)
+	for i, r := range p.Ranges {
+		copy(want[r.At:][:r.Size], bufs[i][r.Off+r.Stride*3:])
+	}
+	want[1100] = 1 // the first play
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		got := gputest.Run(t, d, shaders.Collect, nil, p, step, append(slices.Clone(bufs), gputest.Poisoned(1200))...)[shaders.CollectRanges]
+		if !slices.Equal(got[:1200], want) {
+			for i := range want {
+				if got[i] != want[i] {
+					t.Fatalf("word %d: got %#x, want %#x", i, got[i], want[i])
+				}
+			}
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -285,6 +286,8 @@ type gpuProgram struct {
 	d       *gpuDevice
 	r       *Recording
 	ops     []gpuOp
+	reads   []ReadBack // what is copied to staging, the counter of the play included
+	all     *gpuBuffer // what [shaders.Collect] brings together, if anything
 	uniform *gpuBuffer // the step, then a slice for every dispatch's parameters
 	staging *gpuBuffer // what is read back, then the stamp
 	out     []byte
@@ -321,13 +324,14 @@ func (d *gpuDevice) Prepare(ctx context.Context, r *Recording) (Program, error) 
 
 func (p *gpuProgram) build(ctx context.Context) error {
 	d := p.d
-	ops := append([]Op(nil), p.r.Ops...)
-	ops = append(ops, Op{Name: "stamp", Kernel: shaders.Stamp, P: make([]uint32, 4), Bufs: []Buffer{d.stamp}})
-	var err error
+	ops, err := p.readOps()
+	if err != nil {
+		return err
+	}
 	if p.uniform, err = d.newBuffer(p.r.Name+" uniforms", uniformStride*(len(ops)+1), wgpu.BufferUsageUniform|wgpu.BufferUsageCopyDst); err != nil {
 		return err
 	}
-	if p.staging, err = d.newBuffer(p.r.Name+" read-back", (p.r.readSize+7)&^7+16, wgpu.BufferUsageMapRead|wgpu.BufferUsageCopyDst); err != nil {
+	if p.staging, err = d.newBuffer(p.r.Name+" read-back", p.stampAt()+16, wgpu.BufferUsageMapRead|wgpu.BufferUsageCopyDst); err != nil {
 		return err
 	}
 	uniforms := make([]byte, p.uniform.size)
@@ -362,6 +366,46 @@ func (p *gpuProgram) build(ctx context.Context) error {
 		d.watch.breathe()
 	}
 	return d.Write(p.uniform, 0, uniforms)
+}
+
+// stampAt is where in staging the counter of a play goes, in bytes.
+func (p *gpuProgram) stampAt() int { return (p.r.readSize + 7) &^ 7 }
+
+// collectFrom is from how many ranges on they are collected before they are read back. On an NVIDIA
+// H200 a copy takes as long as a dispatch, and recording it three times as long.
+const collectFrom = 4
+
+// readOps returns the recording's operations and those that make ready what is read back: the
+// counter of the play, and the ranges brought together if they are many.
+func (p *gpuProgram) readOps() ([]Op, error) {
+	d, reads := p.d, p.r.Reads
+	ops := append([]Op(nil), p.r.Ops...)
+	if len(reads) < collectFrom || d.info.Software {
+		p.reads = append(append(p.reads, reads...), ReadBack{Buf: d.stamp, Size: 4, At: p.stampAt()})
+		return append(ops, Op{Name: "stamp", Kernel: shaders.Stamp, P: make([]uint32, 4), Bufs: []Buffer{d.stamp}}), nil
+	}
+	size := p.stampAt() + 4
+	all, err := d.NewBuffer(p.r.Name+" collected", size)
+	if err != nil {
+		return nil, err
+	}
+	p.all = all.(*gpuBuffer)
+	p.reads = []ReadBack{{Buf: all, Size: size}}
+	for part := range slices.Chunk(reads, shaders.CollectRanges) {
+		var params shaders.CollectParams
+		bufs := slices.Repeat([]Buffer{part[0].Buf}, shaders.CollectRanges)
+		for i, rb := range part {
+			params.Ranges[i] = shaders.CollectRange{Size: uint32(rb.Size / 4), Off: uint32(rb.Off / 4), Stride: uint32(rb.Stride / 4), At: uint32(rb.At / 4)}
+			bufs[i] = rb.Buf
+		}
+		params.Stamp = uint32(p.stampAt() / 4)
+		words, err := shaders.Collect.Words(params)
+		if err != nil {
+			return nil, err
+		}
+		ops = append(ops, Op{Name: "collect", Kernel: shaders.Collect, P: words, Bufs: append(bufs, all)})
+	}
+	return ops, nil
 }
 
 func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error) {
@@ -400,7 +444,7 @@ func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 	}
 	data := mapped.Bytes()
 	copy(p.out, data)
-	at := (p.r.readSize + 7) &^ 7
+	at := p.stampAt()
 	var stamp uint32
 	if len(data) >= at+4 {
 		stamp = *(*uint32)(unsafe.Pointer(&data[at]))
@@ -424,6 +468,11 @@ func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 
 func (p *gpuProgram) encode(step *shaders.Step) error {
 	d := p.d
+	for _, rb := range p.r.Reads {
+		if rb.Off+int(step.Slot)*rb.Stride+rb.Size > rb.Buf.Size() {
+			return fmt.Errorf("webgpu: %s: read-back of slot %d is outside %s", p.r.Name, step.Slot, rb.Buf.Label())
+		}
+	}
 	enc, err := d.dev.CreateCommandEncoder(&wgpu.CommandEncoderDescriptor{Label: p.r.Name})
 	if err != nil {
 		return d.wrap(p.r.Name, err)
@@ -450,14 +499,9 @@ func (p *gpuProgram) encode(step *shaders.Step) error {
 	if err := pass.End(); err != nil {
 		return d.wrap(p.r.Name, err)
 	}
-	for _, rb := range p.r.Reads {
-		off := rb.Off + int(step.Slot)*rb.Stride
-		if off+rb.Size > rb.Buf.Size() {
-			return fmt.Errorf("webgpu: %s: read-back of slot %d is outside %s", p.r.Name, step.Slot, rb.Buf.Label())
-		}
-		enc.CopyBufferToBuffer(rb.Buf.(*gpuBuffer).buf, uint64(off), p.staging.buf, uint64(rb.At), uint64(rb.Size))
+	for _, rb := range p.reads {
+		enc.CopyBufferToBuffer(rb.Buf.(*gpuBuffer).buf, uint64(rb.Off+int(step.Slot)*rb.Stride), p.staging.buf, uint64(rb.At), uint64(rb.Size))
 	}
-	enc.CopyBufferToBuffer(d.stamp.buf, 0, p.staging.buf, uint64((p.r.readSize+7)&^7), 4)
 	cmd, err := enc.Finish()
 	if err != nil {
 		return d.wrap(p.r.Name, err)
@@ -475,7 +519,7 @@ func (p *gpuProgram) Release() {
 			p.ops[i].group.Release()
 		}
 	}
-	for _, b := range []*gpuBuffer{p.uniform, p.staging} {
+	for _, b := range []*gpuBuffer{p.uniform, p.staging, p.all} {
 		if b != nil {
 			b.Release()
 		}
