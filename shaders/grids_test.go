@@ -127,6 +127,12 @@ func gridCases() []gridCase {
 			return [][]uint32{random(int(p.Stride)), gputest.F32(u), gputest.F32(w), gputest.F32(attn), gputest.Seqs(seqs...), append(random(texts*heads*16), gputest.Poison), gputest.Poisoned(heads * 4)}
 		}}
 	}
+	inputs := shaders.GDNInputsParams{HK: 1, K: 1, HV: heads, V: 1, W: 2, XStride: 2 + 3*heads, ACol: 2 + heads, BCol: 2 + 2*heads, QScale: 1, BetaScale: 2}
+	collected := shaders.CollectParams{Stamp: 256*beyond + 1}
+	for i := range collected.Ranges {
+		collected.Ranges[i] = shaders.CollectRange{Size: 1 << 20, At: uint32(i) << 20}
+	}
+	collected.Ranges[5].Size = 256*beyond - 5<<20
 	vocabulary := matvec(shaders.MatVec, 8)
 	vocabulary.name = "matvec, three outputs of a head of 248,320"
 	vocabulary.params = shaders.MatMulParams{D: 8, N: 248320, XStride: 8, YStride: 248320, Rows: 1}
@@ -149,10 +155,10 @@ func gridCases() []gridCase {
 			return [][]uint32{random(3 * beyond), gputest.Poisoned(2*beyond + 1)}
 		}),
 		gdn(shaders.GDNStep), gdn(shaders.GDNColumn), chunk(shaders.GDNChunk), chunk(shaders.GDNChunkWide),
-		attend(shaders.AttentionDecode, 8), attend(shaders.AttentionProbs, 2), attend(shaders.AttentionSplit, 10),
+		attend(shaders.AttentionDecode, 8), attend(shaders.AttentionProbs, 2), attend(shaders.AttentionSplit, 12),
 		{name: "attention_join", kernel: shaders.AttentionJoin, c: shaders.C{"HD": 8}, params: attention, step: shaders.Step{Tokens: texts, Keys: 300}, outs: []int{1}, bufs: func() [][]uint32 {
-			parts := gputest.Rand(1, texts*heads*2*10, 1)
-			for i := 9; i < len(parts); i += 10 {
+			parts := gputest.Rand(1, texts*heads*3*12, 1) // three spans of 8 sums, the largest score, the total
+			for i := 9; i < len(parts); i += 12 {
 				parts[i] = 1 + parts[i]*parts[i] // sums of exponentials
 			}
 			return [][]uint32{gputest.F32(parts), gputest.Poisoned(texts*heads*8 + 1)}
@@ -160,6 +166,17 @@ func gridCases() []gridCase {
 		{name: "attention", kernel: shaders.Attention, c: shaders.C{"HD": 8}, params: wide, step: shaders.Step{Tokens: 32 * texts, Seqs: 1, Keys: 32 * texts}, outs: []int{6}, bufs: func() [][]uint32 {
 			n := 32 * texts
 			return [][]uint32{random(heads * 8), random(n * 8), random(n * 8), upTo(n), gputest.Seqs(one(n)...), make([]uint32, n), gputest.Poisoned(n*heads*8 + 1)}
+		}},
+		{name: "gdn_inputs", kernel: shaders.GDNInputs, params: inputs, step: shaders.Step{Tokens: 2 * texts, Seqs: 2 * texts}, outs: []int{4, 5, 6}, bufs: func() [][]uint32 {
+			const n, c = 2 * texts, 2 + heads
+			return [][]uint32{random(n * (c + 2*heads)), random(2 * c), random(2 * heads), gputest.Seqs(alone(n)...), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*2*heads + 1)}
+		}},
+		{name: "matvec_step", kernel: shaders.MatVecStep, c: shaders.C{"W_KIND": shaders.F16}, params: shaders.MatVecStepParams{D: 8, N: 8 * beyond, XStride: 8, YStride: 8 * beyond}, step: shaders.Step{Tokens: 1}, outs: []int{4}, bufs: func() [][]uint32 {
+			return [][]uint32{random(8), random(8), random(8), packed(shaders.F16, gputest.Rand(2, 64*beyond, 1)), gputest.Poisoned(8*beyond + 1)}
+		}},
+		{name: "collect", kernel: shaders.Collect, params: collected, outs: []int{6}, bufs: func() [][]uint32 {
+			one := random(1 << 20)
+			return [][]uint32{one, one, one, one, one, random(256*beyond - 5<<20), gputest.Poisoned(256*beyond + 2)}
 		}},
 		matvec(shaders.MatVec, 8), matvec(shaders.MatVecRow, 16), matvec(shaders.MatVecWide, 8), vocabulary, matmul(shaders.MatMul, 64), matmul(shaders.MatMulWide, 128),
 		elements("copy", shaders.Copy, shaders.CopyParams{D: 64}, 64, []int{1}, func(n int) [][]uint32 {
@@ -178,8 +195,8 @@ func gridCases() []gridCase {
 		elements("conv_tail", shaders.ConvTail, shaders.ConvParams{C: 64, W: 2, XStride: 64}, 64, []int{2}, func(n int) [][]uint32 {
 			return [][]uint32{random(64 * n), gputest.Seqs(alone(n)...), gputest.Poisoned(64*n + 1)}
 		}),
-		elements("gates", shaders.Gates, shaders.GatesParams{H: 64, XStride: 128, BCol: 64, BetaScale: 2}, 64, []int{3}, func(n int) [][]uint32 {
-			return [][]uint32{random(128 * n), random(64), random(64), gputest.Poisoned(128*n + 1)}
+		elements("gates", shaders.Gates, shaders.GatesParams{H: 64, XStride: 128, BCol: 64, BetaScale: 2}, 64, []int{2}, func(n int) [][]uint32 {
+			return [][]uint32{random(128 * n), random(128), gputest.Poisoned(128*n + 1)}
 		}),
 		elements("head_mask", shaders.HeadMask, shaders.HeadMaskParams{Off0: 0b1010, H: 4, D: 16}, 64, []int{0}, func(n int) [][]uint32 {
 			return [][]uint32{append(random(64*n), gputest.Poison)}

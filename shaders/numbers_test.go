@@ -106,7 +106,7 @@ func TestNumbersFunctions(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
 		// Both projections of the gates are x: beta = sigmoid(x), and with A_log = 0 g = -softplus(x).
 		zero := make([]uint32, n)
-		out := numbers(t, d, shaders.Gates, shaders.GatesParams{H: n, XStride: n, BetaScale: 1}, 3, x, zero, zero, gputest.Poisoned(int(2*n)))
+		out := numbers(t, d, shaders.Gates, shaders.GatesParams{H: n, XStride: n, BetaScale: 1}, 2, x, append(zero, zero...), gputest.Poisoned(int(2*n)))
 		beside(t, "softplus", far, out[:n], func(x float64) float64 { return -math.Min(softplus64(x), 88) }, softplusBound)
 		beside(t, "sigmoid", far, out[n:], sigmoid64, sigmoidBound)
 
@@ -271,7 +271,7 @@ func TestNumbersRate(t *testing.T) {
 	n := uint32(len(a))
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
 		x := append(gputest.F32(a), make([]uint32, n)...)
-		out := numbers(t, d, shaders.Gates, shaders.GatesParams{H: n, XStride: 2 * n, BCol: n, BetaScale: 2}, 3, x, gputest.F32(aLog), make([]uint32, n), gputest.Poisoned(int(2*n)))
+		out := numbers(t, d, shaders.Gates, shaders.GatesParams{H: n, XStride: 2 * n, BCol: n, BetaScale: 2}, 2, x, append(gputest.F32(aLog), make([]uint32, n)...), gputest.Poisoned(int(2*n)))
 		for i, g := range out[:n] {
 			want := -math.Exp(float64(aLog[i]) + float64(a[i]))
 			if a[i] > 0 {
