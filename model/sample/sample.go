@@ -69,9 +69,16 @@ func (s *Sampler) Next(logits []float32) (int, error) {
 	if s.opts.Temp == 0 || s.opts.TopK == 1 {
 		return best, nil
 	}
+	least := float32(math.Inf(-1))
+	if k := s.opts.TopK; k > 0 && k < len(logits) {
+		least = kth(logits, k)
+	}
 	s.left = s.left[:0]
 	sum := 0.0
 	for i, v := range logits {
+		if v < least {
+			continue
+		}
 		if w := math.Exp((float64(v) - float64(logits[best])) / s.opts.Temp); w > 0 {
 			s.left = append(s.left, candidate{i, w})
 			sum += w
@@ -90,20 +97,19 @@ func (s *Sampler) Next(logits []float32) (int, error) {
 	return s.left[min(i, len(s.left)-1)].id, nil
 }
 
-// filter leaves what top-k and then top-p leave, the most probable first; sum is all weights.
+// filter leaves what top-k and then top-p leave, the most probable first; sum is all weights. Of
+// those that are as probable as the last of the k it still finds all.
 func (s *Sampler) filter(sum float64) {
 	k, p := s.opts.TopK, s.opts.TopP
-	var floor float64 // tokens below this weight need no sorting
-	switch {
-	case k > 0 && k < len(s.left):
-		floor = kth(s.left, k)
-	case p == 1:
-		return
-	default: // those below have less than 1 - p together, with room for rounding
-		k = len(s.left)
-		floor = (1 - 1e-9) * (1 - p) * sum / float64(k)
+	if k == 0 {
+		if p == 1 {
+			return
+		}
+		// Tokens below this weight have less than 1 - p together, so they need no sorting; with room
+		// for rounding.
+		floor := (1 - 1e-9) * (1 - p) * sum / float64(len(s.left))
+		s.left = slices.DeleteFunc(s.left, func(c candidate) bool { return c.weight < floor })
 	}
-	s.left = slices.DeleteFunc(s.left, func(c candidate) bool { return c.weight < floor })
 	slices.SortFunc(s.left, func(a, b candidate) int {
 		switch {
 		case a.weight > b.weight:
@@ -113,7 +119,7 @@ func (s *Sampler) filter(sum float64) {
 		}
 		return a.id - b.id
 	})
-	if s.opts.TopK > 0 { // top-p is a share of what top-k leaves
+	if k > 0 { // top-p is a share of what top-k leaves
 		s.left = s.left[:min(k, len(s.left))]
 		sum = 0
 		for _, c := range s.left {
@@ -132,23 +138,20 @@ func (s *Sampler) filter(sum float64) {
 	}
 }
 
-// kth is the weight of the k-th most probable token.
-func kth(all []candidate, k int) float64 {
-	h := make(smallest, k)
-	for i := range h {
-		h[i] = all[i].weight
-	}
+// kth is the k-th largest logit.
+func kth(logits []float32, k int) float32 {
+	h := smallest(slices.Clone(logits[:k]))
 	heap.Init(&h)
-	for _, c := range all[k:] {
-		if c.weight > h[0] {
-			h[0] = c.weight
+	for _, v := range logits[k:] {
+		if v > h[0] {
+			h[0] = v
 			heap.Fix(&h, 0)
 		}
 	}
 	return h[0]
 }
 
-type smallest []float64
+type smallest []float32
 
 func (h smallest) Len() int           { return len(h) }
 func (h smallest) Less(i, j int) bool { return h[i] < h[j] }

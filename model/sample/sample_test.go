@@ -1,7 +1,10 @@
 package sample
 
 import (
+	"cmp"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -101,6 +104,28 @@ func TestGreedy(t *testing.T) {
 		for range 20 {
 			if id, err := s.Next([]float32{-1, 2, 2, 0}); id != 1 || err != nil {
 				t.Fatalf("%+v: got %d, %v, want the first of the most probable", o, id, err)
+			}
+		}
+	}
+}
+
+// TestTopKOfMany: what top-k leaves of many tokens, in any order, are the first by sorting.
+func TestTopKOfMany(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		n := 1 + r.IntN(60)
+		k := 1 + r.IntN(n+3)
+		logits := make([]float32, n)
+		order := make([]int, n)
+		for i := range logits {
+			logits[i], order[i] = float32(r.IntN(12)), i // many are equal
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(logits[b], logits[a]) })
+		s := sampler(t, Options{Temp: 100, TopK: k, TopP: 1, Seed: r.Uint64()})
+		for range 40 {
+			id, err := s.Next(logits)
+			if err != nil || !slices.Contains(order[:min(k, n)], id) {
+				t.Fatalf("%v, top-k %d: got %d, %v, want one of %v", logits, k, id, err, order[:min(k, n)])
 			}
 		}
 	}
