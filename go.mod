@@ -8,7 +8,6 @@ require (
 	github.com/chromedp/cdproto v0.160.1
 	github.com/chromedp/chromedp v0.23.1
 	github.com/dlclark/regexp2 v1.12.0
-	github.com/goccy/go-json v0.12.0
 	github.com/gogpu/gputypes v0.5.2
 	github.com/gogpu/naga v0.18.0
 	github.com/gogpu/wgpu v0.31.5

@@ -4,13 +4,12 @@ package growth
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/model"
 	"shellgame/model/config"

@@ -2,12 +2,11 @@ package growth
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
 	"time"
-
-	json "github.com/goccy/go-json"
 
 	"shellgame/webgpu"
 )
