@@ -4,6 +4,8 @@
 import { asset } from "./asset.js";
 
 export class Tokens {
+  static patience = 60_000; // ms that a chat template may run
+
   #worker;
   #waiting = new Map();
   #next = 1;
@@ -52,6 +54,19 @@ export class Tokens {
     });
   }
 
+  // #run asks for what runs a chat template: a program from somebody else, which may not end.
+  async #run(type, ...args) {
+    const late = setTimeout(() => {
+      this.#worker.terminate();
+      this.#drop(`the chat template ran for ${Tokens.patience / 1000} s without an end: load the checkpoint again without it`);
+    }, Tokens.patience);
+    try {
+      return await this.#ask(type, args);
+    } finally {
+      clearTimeout(late);
+    }
+  }
+
   // encode resolves with the tokens of a text, an Int32Array; those that go
   // before every text are included.
   async encode(text) { return (await this.#ask("encode", [text])).ids; }
@@ -68,13 +83,13 @@ export class Tokens {
   // template, and the token that ends an answer or -1. A template that cannot be
   // run is an error.
   async chat(config, jinja) {
-    const { chat, eos } = await this.#ask("chat", [config, jinja]);
+    const { chat, eos } = await this.#run("chat", config, jinja);
     return { chat, eos };
   }
 
   // conversation resolves with the tokens of messages, [{role, content}], by the
   // chat template, up to where the answer begins.
-  async conversation(messages) { return (await this.#ask("conversation", [messages])).ids; }
+  async conversation(messages) { return (await this.#run("conversation", messages)).ids; }
 
   // stream resolves with a text that is decoded as its tokens come: next(ids)
   // resolves with {text, unknown}, the characters that are whole now and how many
