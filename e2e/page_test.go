@@ -22,6 +22,7 @@ func TestFirstPicture(t *testing.T) {
 	if n := eval[int](p, "document.querySelectorAll('#views .tiles rect').length"); n != 25 {
 		t.Errorf("the first picture has %d tiles, want the state's 25", n)
 	}
+	p.wait("document.querySelector('.view-cups svg')")
 	if eval[bool](p, "document.getElementById('picture').classList.contains('live')") {
 		t.Error("the frame is shown before the engine is ready")
 	}

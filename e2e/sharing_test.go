@@ -23,8 +23,14 @@ func (p page) address(condition string) string {
 	p.Helper()
 	// The address follows the choices within half a second.
 	p.wait("(c => " + condition + ")(s.choices)")
-	time.Sleep(700 * time.Millisecond)
-	return eval[string](p, "location.href")
+	for last := ""; ; {
+		time.Sleep(700 * time.Millisecond)
+		href := eval[string](p, "location.href")
+		if href == last {
+			return href
+		}
+		last = href
+	}
 }
 
 // notice is the text of a notice, "" where there is none.
@@ -45,6 +51,10 @@ func TestLink(t *testing.T) {
 	p.click("step")
 	p.click("step")
 	p.at(2)
+	p.choose("speed", "5")
+	p.view("curve", "svg")
+	p.choose("curve-samples", "7")
+	p.press(".view-curve [aria-label=models] input")
 	p.click("tab-maps")
 	eval[bool](p, `(document.getElementById("program").value += " # unfinished", document.getElementById("program").dispatchEvent(new Event("input")), true)`)
 	link := p.address("c.t === 2 && c.panel === 'maps' && c.draft")
@@ -79,6 +89,10 @@ func TestLink(t *testing.T) {
 	}
 	if got := q.notice("link"); got != "" {
 		t.Errorf("the page says %q of its own link", got)
+	}
+	q.view("curve", "svg")
+	if got := eval[string](q, `[document.getElementById("speed").value, document.getElementById("curve-samples").value, document.querySelector(".view-curve [aria-label=models] input").checked].join()`); got != "5,7,false" {
+		t.Errorf("speed, programs a size and the first model are %s, want 5,7,false", got)
 	}
 	q.quiet()
 }

@@ -22,6 +22,8 @@ const text = (v) => (typeof v === "string" && v.length <= limits.text && !/[\0-\
 const textOrNull = (v) => (v === null ? v : text(v));
 const list = (most, item) => (v) => (Array.isArray(v) && v.length <= most ? Array.from(v, (x) => item(x)) : want(`a list of at most ${most}`));
 
+const pair = (item) => (v) => (Array.isArray(v) && v.length === 2 ? Array.from(v, (x) => item(x)) : want("pairs of layer and head"));
+
 // model is a name of the zoo, or the address of a folder (anything with a slash).
 function model(v) {
   if (v === "") return v;
@@ -41,7 +43,7 @@ const parts = {
   beta: oneOf("sigmoid", "clamp"),
   decay: oneOf(false), conv: oneOf(false), gate: oneOf(false),
   layers: list(256, whole(0, 1023)),
-  heads: list(4096, list(2, whole(0, 1023))),
+  heads: list(4096, pair(whole(0, 1023))),
   store: oneOf("bf16", "f16"),
 };
 
@@ -57,22 +59,20 @@ function patch(v) {
   return out;
 }
 
-// switches checks each switch by itself and leaves out those that are wrong.
-function switches(v, drop) {
-  if (v === null || typeof v !== "object" || Array.isArray(v)) want("an object of switches");
+// members checks each member of an object by itself and leaves out those that are wrong.
+const members = (known) => (v, drop) => {
+  if (v === null || typeof v !== "object" || Array.isArray(v)) want("an object");
   const out = {};
   for (const [k, x] of Object.entries(v)) {
     try {
-      if (!Object.hasOwn(parts, k)) want(`one of ${Object.keys(parts).join(", ")}`);
-      out[k] = parts[k](x);
-      if (k === "heads" && out[k].some((p) => p.length !== 2)) want("pairs of layer and head");
+      if (!Object.hasOwn(known, k)) want(`one of ${Object.keys(known).join(", ")}`);
+      out[k] = known[k](x);
     } catch (e) {
-      delete out[k];
       drop(k, x, e.message);
     }
   }
   return out;
-}
+};
 
 // fields says for each choice where it stands in an address and what it may be.
 export const fields = {
@@ -92,12 +92,20 @@ export const fields = {
   panel: { check: oneOf("", ...panels.map((p) => p.id)) },
   layer: { check: whole(-1, 1023) },
   head: { check: whole(0, 1023) },
-  switches: { check: switches },
+  switches: { check: members(parts) },
   patches: { check: list(64, patch) },
   other: { check: model },
-  otherSwitches: { check: switches },
+  otherSwitches: { check: members(parts) },
   show: { check: oneOf("a", "b", "diff") },
   projector: { check: bool },
+  speed: { check: (v) => ([0, 1, 2, 5, 10].includes(v) ? v : want("0, 1, 2, 5 or 10")) },
+  accuracy: { check: members({
+    task: oneOf("st", "recall", "sbr"),
+    models: list(6, oneOf("transformer", "gdn-neg", "gdn-pos", "hybrid-neg", "hybrid-pos", "constructed")),
+    sizes: list(8, (v) => ([4, 8, 16, 32, 64, 128, 256, 512].includes(v) ? v : want("sizes of the paper"))),
+    samples: whole(1, 4096),
+    paper: oneOf(false),
+  }) },
 };
 
 // plain is text without what would break or turn a line.

@@ -51,7 +51,8 @@ let frame = null;
 const player = new Player();
 const views = new Views($("views"), { onSeek: (t) => player.jump(t), onHover: hover });
 const link = new Link(window, () => frame?.contentWindow ?? null);
-const store = new Store(opened.values);
+// Who comes by no link sees the cups, which say what the state is about.
+const store = new Store(location.search || location.hash ? opened.values : { panel: "cups", ...opened.values });
 const keeper = new Keeper(store, window);
 const offline = new Offline();
 const themed = new Set(); // what else is drawn anew when the colours change
@@ -597,7 +598,12 @@ $("step").addEventListener("click", () => player.forward());
 $("end").addEventListener("click", () => player.toEnd());
 $("toggle").addEventListener("click", () => player.toggle());
 $("timeline").addEventListener("input", () => player.jump(Number($("timeline").value)));
-$("speed").addEventListener("change", () => { player.perSecond = Number($("speed").value); });
+function applySpeed() {
+  player.perSecond = store.get("speed");
+  $("speed").value = String(player.perSecond);
+}
+applySpeed();
+$("speed").addEventListener("change", () => store.set({ speed: Number($("speed").value) }));
 
 // faster takes the next speed of the list, or the one before.
 function faster(by) {
@@ -668,6 +674,7 @@ const showDraft = () => {
 };
 store.on((keys) => {
   if (keys.has("projector")) applyProjector();
+  if (keys.has("speed")) applySpeed();
   if (keys.has("draft")) showDraft();
 });
 for (const d of document.querySelectorAll("dialog")) d.addEventListener("click", (e) => { if (e.target === d) d.close(); });
@@ -1015,10 +1022,10 @@ function findModel(name) {
 // ---- the address
 
 // picture tells whether choices say what is shown, or leave that to a lesson.
-const picture = (values) => Object.keys(values).some((k) => !["theme", "device", "embed", "lesson", "page", "projector"].includes(k));
+const picture = (values) => Object.keys(values).some((k) => !["theme", "device", "embed", "lesson", "page", "projector", "speed", "accuracy"].includes(k));
 
 // asked says that the link wants more than a word of the recorded picture.
-const asked = Object.keys(opened.values).some((k) => !["t", "theme", "device", "embed", "panel", "layer", "head", "projector"].includes(k));
+const asked = Object.keys(opened.values).some((k) => !["t", "theme", "device", "embed", "panel", "layer", "head", "projector", "speed", "accuracy"].includes(k));
 if (opened.dropped.length) notice("link", `Left out of the link: ${opened.dropped.join("; ")}.`);
 
 const showHead = () => link.request("view", { layer: store.get("layer"), head: store.get("head") }).catch(() => {});
@@ -1062,7 +1069,10 @@ wide.addEventListener("change", (e) => { if (e.matches && !store.get("lesson")) 
 show();
 const zooRead = readZoo();
 const firstRead = readFirst();
-firstRead.finally(startEngine);
+firstRead.finally(() => {
+  document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: asset("compare.css") }));
+  startEngine();
+});
 panels.open(store.get("panel"));
 const lessonRead = store.get("lesson") ? zooRead.then(() => withLessons((l) => l.start(!picture(opened.values)))) : null; // its text quotes the zoo
 

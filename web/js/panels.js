@@ -19,7 +19,8 @@
 // notice, spoken.
 import { el } from "./dom.js";
 import { timed } from "./picture.js";
-import { saveCSV, savePNG, saveSVG, tableElement } from "./export.js";
+
+const files = () => import("./export.js"); // when somebody first asks for one
 
 export const panels = [
   { id: "cups", title: "Shell game" },
@@ -131,8 +132,8 @@ export class Panels {
     } }, label);
     const tools = el("div", { class: "row panel-tools" });
     if (panel.tools) tools.append(panel.tools);
-    if (panel.svg) tools.append(save("PNG", async () => savePNG(await panel.svg(), name())), save("SVG", async () => saveSVG(await panel.svg(), name())));
-    if (panel.table) tools.append(save("CSV", async () => saveCSV(await panel.table(), name())));
+    if (panel.svg) tools.append(save("PNG", async () => (await files()).savePNG(await panel.svg(), name())), save("SVG", async () => (await files()).saveSVG(await panel.svg(), name())));
+    if (panel.table) tools.append(save("CSV", async () => (await files()).saveCSV(await panel.table(), name())));
     made.root = el("div", {}, inner, tools, panel.table ? numbers : null);
     this.#made.set(id, made);
     return made;
@@ -141,7 +142,7 @@ export class Panels {
   async #fill(made) {
     const out = made.numbers.lastElementChild;
     try {
-      out.replaceChildren(tableElement(await made.panel.table()));
+      out.replaceChildren((await files()).tableElement(await made.panel.table()));
     } catch (e) {
       out.replaceChildren(el("p", { class: "dim" }, e.message));
     }

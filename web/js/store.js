@@ -24,6 +24,8 @@ export const defaults = Object.freeze({
   page: 0, // of the lesson
   embed: false,
   projector: false,
+  speed: 2, // words a second, 0 as fast as it goes
+  accuracy: {}, // what the Accuracy view measures: {task, models, sizes, samples, paper}, each where it was chosen
 });
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);

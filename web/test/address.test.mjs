@@ -58,7 +58,7 @@ test("a query keeps what is not ours", () => {
 const full = {
   ...defaults, task: "sbr", model: "https://there/m", n: 16, seed: 9, device: "cpu", theme: "dark", embed: true, lesson: "swaps", page: 3,
   program: "a,b,c,d,e=range(5)\na,c=c,a # \u00e9\u{1f600}\nassert a==", draft: "x", t: 3, panel: "anatomy", layer: 2, head: 3,
-  switches: { beta: "clamp", decay: false, layers: [1, 2], heads: [[0, 2]], store: "bf16" }, patches: [{ t: 4, from: "zero", layer: 1, head: 0 }, { t: 2, from: "program", program: "a,b,c,d,e=range(5)", at: 1 }, { t: 1, from: "model", model: "st-gdn-pos" }], other: "sbr-gdn-neg", otherSwitches: { gate: false }, show: "diff", projector: true,
+  switches: { beta: "clamp", decay: false, layers: [1, 2], heads: [[0, 2]], store: "bf16" }, patches: [{ t: 4, from: "zero", layer: 1, head: 0 }, { t: 2, from: "program", program: "a,b,c,d,e=range(5)", at: 1 }, { t: 1, from: "model", model: "st-gdn-pos" }], other: "sbr-gdn-neg", otherSwitches: { gate: false }, show: "diff", projector: true, speed: 0, accuracy: { task: "recall", models: ["gdn-neg", "constructed"], sizes: [4, 512], samples: 7, paper: false },
 };
 
 test("an address says every choice", async () => {

@@ -137,7 +137,7 @@ export const targets = [
   },
   {
     name: "fragment",
-    seeds: () => [JSON.stringify({ program: "a,b,c,d,e=range(5)\na,c = c,a\nassert a==", draft: "x", t: 3, panel: "maps", layer: 2, head: 1, switches: { beta: "clamp", decay: false, layers: [1], heads: [[0, 2]], store: "f16" }, patches: [{ t: 4, from: "model", model: "st-gdn-pos", layer: 0 }, { t: 1, from: "program", program: "a= 1", at: 2 }], other: "st-gdn-neg", otherSwitches: { gate: false }, show: "diff", page: 1, projector: true })],
+    seeds: () => [JSON.stringify({ program: "a,b,c,d,e=range(5)\na,c = c,a\nassert a==", draft: "x", t: 3, panel: "maps", layer: 2, head: 1, switches: { beta: "clamp", decay: false, layers: [1], heads: [[0, 2]], store: "f16" }, patches: [{ t: 4, from: "model", model: "st-gdn-pos", layer: 0 }, { t: 1, from: "program", program: "a= 1", at: 2 }], other: "st-gdn-neg", otherSwitches: { gate: false }, show: "diff", page: 1, projector: true, speed: 0, accuracy: { task: "recall", models: ["gdn-neg", "constructed"], sizes: [4, 512], samples: 7, paper: false } })],
     words: ["\"__proto__\":{\"x\":1},", "\"constructor\":{\"prototype\":{\"x\":1}},", "{", "}", "[", "]", ",", "\"", "null", "1e999", "-0", "\"t\":", "\"switches\":", "\"\\u0000\"", "\"heads\":[[0,1,2]],", "{\"a\":".repeat(50), "\"x\":1,", "\"n\":3,", "true"],
     async check(text) {
       for (const hash of [text, `#v=1&j=${encodeURIComponent(text.toWellFormed?.() ?? text)}`, `#v=1&z=${text}`]) {

@@ -48,23 +48,24 @@ export function create(app, root) {
   let base = "shipped"; // or "here"
   let withPaper = true;
   let set = false; // the reader has set samples or sizes
+  let own = false; // the choice is being made here
   let rate = 0; // words a second, as measured here last
   let trying = null; // a promise: a slow device is timed with two short programs
   let open = false;
 
   const of = (arch) => app.zoo().find((m) => m.task === task && m.arch === arch);
   const checkbox = (text, on, label = null) => {
-    const input = el("input", { type: "checkbox", checked: on, onchange: () => { set = true; draw(); } });
+    const input = el("input", { type: "checkbox", checked: on, onchange: () => chosen() });
     return { input, root: el("label", { class: "check" }, input, label, el("span", {}, text)) };
   };
   const swatch = (tone) => {
     const s = el("span", { class: `swatch tone-${tone}`, "aria-hidden": "true" });
     return s;
   };
-  const tasks = choice("task", taskNames, (v) => { task = v; draw(); });
+  const tasks = choice("task", taskNames, (v) => { task = v; choose({ task }); draw(); });
   const models = archs.map((a, i) => ({ arch: a.id, ...checkbox(a.name, a.id !== "constructed", swatch(i)) }));
   const allLevels = sizes.st.map((n) => ({ n, ...checkbox(String(n), n <= 128) }));
-  const samples = el("input", { type: "number", id: "curve-samples", min: 1, max: 4096, step: 1, value: 256, inputmode: "numeric", oninput: () => { set = true; draw(); } });
+  const samples = el("input", { type: "number", id: "curve-samples", min: 1, max: 4096, step: 1, value: 256, inputmode: "numeric", oninput: () => chosen() });
   const start = el("button", { type: "button", id: "curve-start", class: "primary", onclick: () => run() }, "Measure here");
   const cancel = el("button", { type: "button", id: "curve-cancel", hidden: true, onclick: () => {
     if (!running) return;
@@ -75,7 +76,7 @@ export function create(app, root) {
   const status = el("p", { class: "dim status", id: "curve-status" });
   const speed = el("p", { class: "hint" });
   const which = choice("numbers", { shipped: "shipped with the models", here: "measured here" }, (v) => { base = v; draw(); });
-  const paperBox = el("input", { type: "checkbox", checked: true, onchange: () => { withPaper = paperBox.checked; draw(); } });
+  const paperBox = el("input", { type: "checkbox", checked: true, onchange: () => { withPaper = paperBox.checked; choose({ paper: withPaper ? undefined : false }); draw(); } });
   const picture = el("div", { class: "picture" });
   const source = el("p", { class: "hint" });
 
@@ -92,6 +93,33 @@ export function create(app, root) {
     el("p", { class: "hint" }, "What differs from the paper: D = 128 instead of 256 (0.9 to 1.2 million parameters), one word a swap instead of its unpublished tokens, 3,000 to 35,000 training steps instead of 20,000 to 200,000. The paper shows the best run of a sweep. Here it is the best of three runs for each model with negative eigenvalues, of two for the transformer, and a single run without negative eigenvalues. State tracking and both were trained up to 64: beyond that it is extrapolation."));
 
   const usable = (l) => sizes[task].includes(l.n);
+
+  // choose keeps choices for the link.
+  function choose(patch) {
+    own = true;
+    app.store.set({ accuracy: JSON.parse(JSON.stringify({ ...app.store.get("accuracy"), ...patch })) });
+    own = false;
+  }
+
+  function chosen() {
+    set = true;
+    const n = Number(samples.value);
+    choose({ models: models.filter((m) => m.input.checked).map((m) => m.arch), sizes: allLevels.filter((l) => l.input.checked).map((l) => l.n),
+      ...(Number.isInteger(n) && n >= 1 && n <= 4096 ? { samples: n } : {}) });
+    draw();
+  }
+
+  // follow takes what a link says.
+  function follow() {
+    const c = app.store.get("accuracy");
+    if (!running) task = c.task ?? "";
+    withPaper = paperBox.checked = c.paper !== false;
+    set = Boolean(c.models || c.sizes || c.samples);
+    for (const m of models) m.input.checked = c.models ? c.models.includes(m.arch) : m.arch !== "constructed";
+    for (const l of allLevels) l.input.checked = c.sizes ? c.sizes.includes(l.n) : l.n <= 128;
+    samples.value = c.samples ?? 256;
+    draw();
+  }
 
   function time(m) {
     const z = app.zoo().find((x) => x.name === m.model?.name && x.task);
@@ -218,6 +246,9 @@ export function create(app, root) {
     source.textContent = base === "shipped" ? `Measured when the models were made, ${[...new Set(some)].join(" or ")} programs a size; bars are one binomial standard error.`
       : results[task].size ? `Measured on this device: ${m.device?.device === "cpu" ? "CPU" : m.device?.adapter ?? ""}. Bars are one binomial standard error.` : "Nothing measured here yet.";
   }
+
+  follow();
+  app.store.on((keys) => { if (keys.has("accuracy") && !own) follow(); });
 
   let drawn = "";
   onWidth(picture, draw);
