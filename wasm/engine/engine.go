@@ -60,6 +60,10 @@ type Event struct {
 	Right   *int   `json:"right,omitempty"`
 	Samples int    `json:"samples,omitempty"`
 
+	// of wrote
+	IDs     []int   `json:"ids,omitempty"`
+	Seconds float64 `json:"seconds,omitempty"`
+
 	// Least and Most are heights in CSS pixels that the stage can do with, and make use of.
 	Least float64 `json:"least,omitempty"`
 	Most  float64 `json:"most,omitempty"`
@@ -126,6 +130,12 @@ type request struct {
 	What     string          `json:"what"`
 	Weights  string          `json:"weights"`
 	Measure  bool            `json:"measure"`
+	IDs      []int           `json:"ids"`
+	Most     int             `json:"most"`
+	Temp     float64         `json:"temp"`
+	TopK     int             `json:"topK"`
+	TopP     float64         `json:"topP"`
+	Ends     []int           `json:"ends"`
 }
 
 // which is a lane, or diff.
@@ -181,6 +191,12 @@ type Reply struct {
 	Drift     *Drift        `json:"drift,omitempty"`
 	Check     *check.Report `json:"check,omitempty"`
 	Samples   int           `json:"samples,omitempty"`
+
+	Vocabulary int `json:"vocabulary,omitempty"`
+
+	Prompt  *Spent      `json:"prompt,omitempty"`
+	Written *Spent      `json:"written,omitempty"`
+	State   [][]float32 `json:"state,omitempty"`
 
 	Bytes     int              `json:"bytes,omitempty"`
 	Deviation *model.Deviation `json:"deviation,omitempty"`
@@ -350,6 +366,10 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 		return e.answers(ctx, q)
 	case "curve":
 		return e.curve(ctx, q)
+	case "write":
+		return e.write(ctx, q)
+	case "state":
+		return nil, e.state(ctx, q, r)
 	case "cancel":
 		what := q.What
 		if what == "" {

@@ -682,3 +682,55 @@ func TestLoadBeside(t *testing.T) {
 		t.Errorf("a load to its end: %+v", a.Reply)
 	}
 }
+
+// A text is read and written on from token by token; the same seed writes the same, an end ends it,
+// and what makes no sense is refused in a line.
+func TestWrite(t *testing.T) {
+	p := open(t)
+	p.ask(`{"type":"load","model":"st-hybrid-neg"}`)
+	write := func(fields string) answer {
+		p.events = nil
+		var a answer
+		if err := json.Unmarshal(p.e.Handle(t.Context(), []byte(`{"id":7,"type":"write",`+fields+`}`)), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	told := func() (ids []int) {
+		for _, ev := range p.events {
+			if ev.Event == "wrote" {
+				ids = append(ids, ev.IDs...)
+			}
+		}
+		return ids
+	}
+	a := write(`"ids":[1,6,20,30],"most":12,"temp":1,"topK":50,"topP":0.9,"seed":3`)
+	first := told()
+	if !a.OK || a.Prompt == nil || a.Prompt.Tokens != 4 || a.Written.Tokens != len(first) || len(first) == 0 {
+		t.Fatalf("got %+v and %v", a.Reply, first)
+	}
+	write(`"ids":[1,6,20,30],"most":12,"temp":1,"topK":50,"topP":0.9,"seed":3`)
+	if !slices.Equal(told(), first) {
+		t.Errorf("the same seed wrote %v, then %v", first, told())
+	}
+	a = write(fmt.Sprintf(`"ids":[1,6,20,30],"most":12,"temp":1,"topK":50,"topP":0.9,"seed":3,"ends":[%d]`, first[0]))
+	if !a.OK || !a.Done || a.Written.Tokens != 0 {
+		t.Errorf("an end at once: %+v", a.Reply)
+	}
+	if s := p.ask(`{"type":"state","layer":0,"head":1}`); !s.OK || len(s.State) == 0 || len(s.State[0]) == 0 {
+		t.Errorf("state: %+v", s.Reply)
+	}
+	for fields, want := range map[string]string{
+		`"ids":[],"most":1,"topP":1`:            "write: got an empty prompt, want at least one token",
+		`"ids":[1],"most":0,"topP":1`:           "write: got 1 tokens of prompt and 0 to write, want 1 or more and at most 4096 together",
+		`"ids":[1],"most":5000,"topP":1`:        "write: got 1 tokens of prompt and 5000 to write, want 1 or more and at most 4096 together",
+		`"ids":[1],"most":1,"topP":0`:           "write: top-p: got 0, want more than 0 and at most 1",
+		`"ids":[1],"most":1,"topP":1,"temp":-1`: "write: temp: got -1, want 0 or a positive number",
+		`"ids":[288],"most":1,"topP":1`:         "model: token 288: the vocabulary has 288",
+		`"ids":[1],"most":1,"topP":1,"lane":1`:  "no checkpoint is loaded yet: choose one first",
+	} {
+		if a := write(fields); a.OK || a.Error != want {
+			t.Errorf("%s: got %q, want %q", fields, a.Error, want)
+		}
+	}
+}

@@ -36,6 +36,8 @@ type lane struct {
 	rows  [][][]float32 // [L][t][H, t+1] of attention layers, of the steps read
 
 	maps map[[2]int]*delta.Map // by layer and head, of the steps looked at
+
+	written *written // read and written besides programs
 }
 
 // positions is how long a program of the lane's model may be.
@@ -142,6 +144,8 @@ func (e *Engine) giveBack(h *held) {
 
 // drop releases a lane's model and what runs on it.
 func (e *Engine) drop(l *lane) {
+	l.written.release()
+	l.written = nil
 	if l.runner != nil {
 		l.runner.Release()
 	}
@@ -237,7 +241,7 @@ func (e *Engine) put(lane which, h *held, r *Reply) {
 	l.run = e.runs
 	l.held, e.lanes[lane] = h, l
 	info := h.Info()
-	r.Model = &info
+	r.Model, r.Vocabulary = &info, h.Config.N
 	e.show()
 }
 

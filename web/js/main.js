@@ -7,7 +7,7 @@ import { serveEmbed } from "./embed-api.js";
 import { style } from "./dom.js";
 import { fetchBytes } from "./fetch.js";
 import { fitModel, fitZoo } from "./fit.js";
-import { Speed, bytes, deviation, percent, progress } from "./format.js";
+import { bytes, percent, progress } from "./format.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
 import { Offline } from "./offline.js";
@@ -30,6 +30,7 @@ const tasks = {
 const page = {
   phase: "starting", // then "first" (recorded picture), "live", "failed"
   model: null, // the loaded model, as in trace.model
+  programs: true, // it has the zoo's words
   program: "",
   device: null,
   lost: "", // why the GPU was lost, once it was
@@ -96,6 +97,8 @@ const app = {
     $("setup").open = !lesson && wide.matches;
     fitFrame();
   },
+  // loaded is the model that is: of the list, and whether it reads programs.
+  loaded: () => ({ ...zoo.find((m) => m.name === loaded), name: loaded, programs: page.programs }),
   // use adds a model to the list, has it loaded and the program read by it.
   use(model) {
     zoo = [model, ...zoo.filter((m) => m.name !== model.name)];
@@ -127,7 +130,7 @@ const withLessons = async (f) => {
 };
 app.onMoment(marks($("marks")));
 const tell = (name, m) => { for (const f of listeners.get(name) ?? []) f(m); };
-link.on("curve", (m) => tell("curve", m));
+for (const name of ["curve", "wrote"]) link.on(name, (m) => tell(name, m));
 
 // ---- small things of the page
 
@@ -410,15 +413,16 @@ async function load(name) {
   const title = m?.title ?? name;
   showProgress(`${title}: asking`);
   $("progress-cancel").hidden = false;
-  speed = new Speed();
+  speed = await loads.then((l) => new l.Speed(), () => null);
   try {
     const r = await link.request("load", { model: m?.folder ?? name, files: m?.own && m.files, weights, measure: m?.measure });
     player.leave(); // until then the run before it can be stepped
     page.model = r.model;
+    page.programs = r.vocabulary === zooWords;
     loaded = name;
     loadedWeights = weights;
     if (m?.folder) {
-      m.loaded = `${weights ? `${weights} weights` : "Weights as stored"}, ${bytes(r.bytes)} on the device.${r.deviation ? ` Against f16: ${deviation(r.deviation)}.` : ""}`;
+      m.loaded = `${weights ? `${weights} weights` : "Weights as stored"}, ${bytes(r.bytes)} on the device.${r.deviation ? ` Against f16: ${(await loads).deviation(r.deviation)}.` : ""}`;
       describeModel();
     }
     if (m && !m.folder) offline.keep(["zoo/index.json", "zoo/tokenizer.json", ...[...(m.files ?? []).map((f) => f.name), "README.md"].map((f) => `zoo/${name}/${f}`)]);
@@ -445,7 +449,9 @@ async function load(name) {
   }
 }
 
-let speed = new Speed(); // of the load under way
+const loads = import("./loads.js");
+loads.catch(() => {}); // a load says so
+let speed = null; // of the load under way
 const stopLoading = () => { if (!$("progress-cancel").hidden) link.request("cancel", { what: "load" }).catch(() => {}); };
 $("progress-cancel").addEventListener("click", stopLoading);
 
@@ -458,6 +464,15 @@ function reveal() {
 // run starts the program in the editor, or the one that is given, and stands at
 // word t. What the switches name and the model lacks is dropped.
 async function run(t = 0, program = $("program").value) {
+  $("picture").hidden = !page.programs;
+  notice("text", page.programs ? "" : `${page.model.name} has words of its own, so it cannot read programs: write to it in the view Text.`);
+  if (!page.programs) {
+    player.use({ words: [], seek: async () => null });
+    views.open(page.model, []);
+    running = page.program = "";
+    store.set({ panel: "text" });
+    return true;
+  }
   const { fit, left } = fitModel(store.all(), page.model.layers);
   const { switches } = fit;
   const patches = store.get("patches");
@@ -491,6 +506,7 @@ async function run(t = 0, program = $("program").value) {
   return true;
 }
 
+const zooWords = 288; // in the vocabulary of programs
 let ran = "[{},[]]"; // switches and patches of the run
 const asTrained = () => store.set({ switches: {}, patches: [] });
 
@@ -812,8 +828,8 @@ function startEngine() {
 }
 
 link.on("progress", (m) => {
-  const fast = m.what === "checkpoint" ? speed.at(m.done, m.total) : "";
-  if (m.what !== "answers") showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
+  const fast = m.what === "checkpoint" ? speed?.at(m.done, m.total) : "";
+  if (m.what !== "answers" && m.what !== "prompt") showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
   tell("progress", m);
 });
 link.on("guard", (m) => { page.noStage = m.noStage; });

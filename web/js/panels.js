@@ -31,6 +31,7 @@ export const panels = [
   { id: "switches", title: "Switches" },
   { id: "curve", title: "Accuracy" },
   { id: "export", title: "Export" },
+  { id: "text", title: "Text" },
 ];
 
 export class Panels {

@@ -40,7 +40,7 @@
     window.addEventListener(type, (e) => { e.stopImmediatePropagation(); also?.(e); }, { capture: true, passive: false });
 
   // Keys stay with the browser and the page; the page gets those that it knows.
-  const steps = new Set(["ArrowLeft", "ArrowRight", "Home", "End", " ", "?", "[", "]", "n", "b", "1", "2", "3", "4", "5", "6", "7", "8"]);
+  const steps = new Set(["ArrowLeft", "ArrowRight", "Home", "End", " ", "?", "[", "]", "n", "b", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
   keep("keydown", (e) => {
     if (!steps.has(e.key) || e.ctrlKey || e.metaKey || e.altKey) return;
     e.preventDefault();

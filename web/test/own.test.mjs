@@ -2,8 +2,8 @@
 // keeps of downloads, and how long they take.
 import assert from "node:assert/strict";
 import test from "node:test";
-import { Speed, duration } from "../js/format.js";
 import { keptClear, keptFetch, keptSize } from "../js/kept.js";
+import { Speed, duration } from "../js/loads.js";
 import { pick } from "../js/own.js";
 
 const at = (...paths) => paths.map((path) => ({ path, file: path }));

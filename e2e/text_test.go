@@ -1,0 +1,114 @@
+//go:build !js
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"shellgame/internal/chrome"
+	"shellgame/model"
+	"shellgame/model/config"
+	"shellgame/model/safetensors"
+)
+
+// writeCheckpoint makes a folder with random weights and a published tokenizer's kind of file.
+func writeCheckpoint(t *testing.T, dir, text, tokenizer string) {
+	t.Helper()
+	cfg, err := config.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ck, err := model.RandomCheckpoint(cfg, safetensors.F16, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var entries []safetensors.Entry
+	for _, name := range ck.Names() {
+		x, _ := ck.Tensor(name)
+		data := make([]byte, x.Bytes)
+		if err := ck.ReadRaw(name, data, 0); err != nil {
+			t.Fatal(err)
+		}
+		entries = append(entries, safetensors.Entry{Name: name, DType: x.DType, Shape: x.Shape, Data: data})
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, entries, nil); err != nil {
+		t.Fatal(err)
+	}
+	words, err := os.ReadFile(filepath.Join(root, "testdata", "tokenizers", tokenizer, "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"config.json": []byte(text), "model.safetensors": b.Bytes(), "tokenizer.json": words} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A dropped checkpoint with a byte-level BPE tokenizer writes text, the same for the same seed, and
+// stops when asked to; its state can be seen; then a model of the zoo reads programs again.
+func TestText(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "writer")
+	writeCheckpoint(t, dir, `{"model_type": "olmo_hybrid", "vocab_size": 1500, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 4,
+		"num_attention_heads": 4, "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 16, "linear_value_head_dim": 32,
+		"max_position_embeddings": 4096, "rope_parameters": {"rope_theta": null}}`, "qwen2")
+	p := open(t, chrome.Options{}, "?device=cpu&task=st&model=st-constructed&n=4")
+	p.live("st-constructed")
+	p.drag(100, 300, dir)
+	p.live("writer")
+	p.wait("document.querySelector('.view-text textarea')")
+	if said := p.text("notice-text"); !strings.Contains(said, "writer has words of its own") {
+		t.Errorf("the page says %q", said)
+	}
+	write := func(prompt string, tokens int, seed int) string {
+		p.Helper()
+		eval[bool](p, fmt.Sprintf(`((v) => { v.querySelector("textarea").value = %q; const [most, temp, topK, topP, seed] = v.querySelectorAll("input"); most.value = %d; seed.value = %d; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`, prompt, tokens, seed))
+		p.wait(`document.querySelector(".view-text button.primary").textContent === "Write"`)
+		return eval[string](p, `document.querySelector(".text-out").textContent`)
+	}
+	status := func() string { return eval[string](p, `document.querySelector(".view-text .hint").textContent`) }
+	prompt := "The cup <img src=x onerror=alert(1)>, ünd 漢字"
+	first := write(prompt, 40, 1)
+	if !strings.HasPrefix(first, prompt) || len(first) < len(prompt)+20 {
+		t.Errorf("wrote %q", first)
+	}
+	if !regexp.MustCompile(`^Read \d+ tokens at [\d.]+ a second; wrote (40|\d+) tokens at [\d.]+ a second(, and ended)?\.$`).MatchString(status()) {
+		t.Errorf("the view says %q", status())
+	}
+	if again := write(prompt, 40, 1); again != first {
+		t.Errorf("the same seed wrote %q after %q", again, first)
+	}
+	if other := write(prompt, 40, 2); other == first {
+		t.Error("another seed wrote the same")
+	}
+	if got := eval[string](p, `((v) => [v.querySelectorAll("canvas").length, v.querySelector("canvas").width, v.querySelector("canvas").height, v.querySelector(".text-state .hint").textContent].join(" "))(document.querySelector(".view-text"))`); !regexp.MustCompile(`^1 32 16 16 by 32, norm [\d.]+, largest [\d.]+$`).MatchString(got) {
+		t.Errorf("its state is shown as %q", got)
+	}
+	p.shot("text")
+	eval[bool](p, `((v) => { v.querySelector("textarea").value = "x"; v.querySelector("input").value = 2000; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`)
+	p.wait(`document.querySelector(".text-out").textContent.length > 30`)
+	eval[bool](p, `(document.querySelector(".view-text button.primary").click(), true)`)
+	p.wait(`document.querySelector(".view-text button.primary").textContent === "Write"`)
+	if !strings.HasSuffix(status(), ", and was stopped.") {
+		t.Errorf("after Stop the view says %q", status())
+	}
+	if write("", 10, 1); status() != "write: got an empty prompt, want at least one token" {
+		t.Errorf("of an empty prompt the view says %q", status())
+	}
+	p.choose("model", "st-constructed")
+	p.live("st-constructed")
+	if said := p.ask(); !strings.Contains(said, "right") {
+		t.Errorf("then the page says %q", said)
+	}
+	p.quiet()
+}

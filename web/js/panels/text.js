@@ -1,0 +1,156 @@
+// Text: any prompt for a model with a tokenizer of its own, what the model
+// writes after it, and the state of a layer and head after that.
+import { color } from "../colors.js";
+import { el, style } from "../dom.js";
+import { fetchBytes } from "../fetch.js";
+import { number } from "../format.js";
+import { Tokens } from "../tokens.js";
+
+// tokenizer is the bytes of a model's tokenizer.json.
+async function tokenizer({ own, folder, files, programs }) {
+  const file = own && files.find((f) => f.name === "tokenizer.json")?.file;
+  if (own && !file && !programs) throw new Error("found no tokenizer.json among your files, want it with the weights");
+  const r = file || await fetchBytes(programs ? "zoo/tokenizer.json" : `${folder}/tokenizer.json`, "application/json", () => {});
+  return new Uint8Array(await r.arrayBuffer());
+}
+
+const drawn = 320; // CSS pixels of a state's picture at most
+
+export function create(app, root) {
+  style("own.css");
+  let model = null; // the name that tokens is for
+  let tokens = null; // a promise
+  let writing = false;
+
+  const field = (label, attributes) => {
+    const input = el("input", { type: "number", inputmode: "decimal", ...attributes });
+    return { input, label: el("label", { class: "text-field" }, label, " ", input), get value() { return Number(input.value); } };
+  };
+  const prompt = el("textarea", { rows: "3", spellcheck: "false", "aria-label": "Prompt" }, "The cup with the ball");
+  const most = field("tokens", { min: "1", max: "2048", step: "1", value: "64" });
+  const temp = field("temperature", { min: "0", max: "10", step: "0.1", value: "0.7" });
+  const topK = field("top-k", { min: "0", max: "1000", step: "1", value: "40" });
+  const topP = field("top-p", { min: "0.01", max: "1", step: "0.01", value: "0.95" });
+  const seed = field("seed", { min: "0", max: "9007199254740991", step: "1", value: "1" });
+  const go = el("button", { type: "button", class: "primary", onclick: () => (writing ? stop() : write()) }, "Write");
+  const said = el("p", { class: "hint", role: "status" });
+  const out = el("div", { class: "text-out", tabindex: "0", role: "region", "aria-label": "What the model writes" });
+  const layer = el("select", { onchange: () => { heads(); state(); } });
+  const head = el("select", { onchange: state });
+  const canvas = el("canvas", { role: "img" });
+  const norm = el("span", { class: "hint" });
+  const look = el("div", { class: "text-state" },
+    el("div", { class: "row" }, el("label", {}, "State of layer ", layer), el("label", {}, "head ", head), norm), canvas);
+  look.hidden = true;
+  root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, go), said, out, look);
+
+  // opened is the tokenizer of the model that is loaded.
+  function opened() {
+    const { name, ...m } = app.loaded();
+    if (name !== model) {
+      tokens?.then((t) => t.close(), () => {});
+      model = name;
+      tokens = tokenizer(m).then((data) => Tokens.open(data, (done, total) => { said.textContent = total ? `Fetching the tokenizer: ${Math.round((100 * done) / total)} %` : "Fetching the tokenizer\u2026"; }));
+      tokens.catch(() => { model = null; });
+    }
+    return tokens;
+  }
+
+  const rate = (s) => `${s.tokens} ${s.tokens === 1 ? "token" : "tokens"}${s.seconds > 0 ? ` at ${(s.tokens / s.seconds).toFixed(s.tokens < 10 * s.seconds ? 1 : 0)} a second` : ""}`;
+
+  async function write() {
+    writing = true;
+    go.textContent = "Stop";
+    look.hidden = true;
+    said.textContent = "Reading the prompt\u2026";
+    const reading = app.on("progress", (m) => { if (m.what === "prompt") said.textContent = `Reading the prompt: ${m.done} of ${m.total} tokens`; });
+    const given = el("span", { class: "dim" }, prompt.value);
+    const text = document.createTextNode("");
+    out.replaceChildren(given, text);
+    let done = Promise.resolve();
+    let forget = () => {};
+    try {
+      const t = await opened();
+      const ids = await t.encode(prompt.value);
+      const stream = await t.stream();
+      let failed = null;
+      forget = app.on("wrote", (m) => {
+        if (m.lane) return;
+        done = done.then(async () => {
+          const piece = await stream.next(m.ids);
+          text.data += piece.text + "\ufffd".repeat(piece.unknown);
+          said.textContent = `Writing: ${rate({ tokens: m.done, seconds: m.seconds })}`;
+          out.scrollTop = out.scrollHeight;
+        }).catch((e) => { failed ??= e; });
+      });
+      const r = await app.request("write", { ids: [...ids], most: most.value, temp: temp.value, topK: topK.value, topP: topP.value, seed: seed.value, ends: [] });
+      await done;
+      if (failed) throw failed;
+      text.data += await stream.end();
+      said.textContent = `Read ${rate(r.prompt)}; wrote ${rate(r.written)}${r.done ? ", and ended" : r.cancelled ? ", and was stopped" : ""}.`;
+      choices();
+      await state();
+    } catch (e) {
+      said.textContent = e.message === "cancelled" ? "Stopped." : e.message;
+    } finally {
+      forget();
+      reading();
+      writing = false;
+      go.textContent = "Write";
+    }
+  }
+
+  const stop = () => app.request("cancel", { what: "write" }).catch(() => {});
+
+  // choices lists the layers that have a state, the first chosen.
+  function choices() {
+    const layers = app.moment().model?.layers ?? [];
+    const was = layer.value;
+    layer.replaceChildren(...layers.flatMap((l, i) => (l.kind === "gdn" ? [el("option", { value: i }, `${i}`)] : [])));
+    if ([...layer.options].some((o) => o.value === was)) layer.value = was;
+    look.hidden = layer.options.length === 0;
+    heads();
+  }
+
+  function heads() {
+    const n = app.moment().model?.layers[layer.value]?.heads ?? 0;
+    const was = Math.min(Number(head.value) || 0, Math.max(n - 1, 0));
+    head.replaceChildren(...Array.from({ length: n }, (_, i) => el("option", { value: i }, `${i}`)));
+    head.value = was;
+  }
+
+  async function state() {
+    if (look.hidden) return;
+    try {
+      const { state: s } = await app.request("state", { layer: Number(layer.value), head: Number(head.value) });
+      draw(s);
+    } catch (e) {
+      norm.textContent = e.message;
+    }
+  }
+
+  function draw(s) {
+    let sum = 0;
+    let top = 0;
+    for (const row of s) for (const x of row) {
+      sum += x * x;
+      top = Math.max(top, Math.abs(x));
+    }
+    const scale = Math.max(1, Math.floor(drawn / Math.max(s.length, s[0].length)));
+    canvas.width = s[0].length;
+    canvas.height = s.length;
+    canvas.style.width = `${s[0].length * scale}px`;
+    canvas.style.height = `${s.length * scale}px`;
+    const g = canvas.getContext("2d");
+    const img = g.createImageData(canvas.width, canvas.height);
+    s.forEach((row, i) => row.forEach((x, j) => {
+      const c = color(app.theme(), "signed", x, top || 1);
+      img.data.set([c[0], c[1], c[2], 255], 4 * (i * canvas.width + j));
+    }));
+    g.putImageData(img, 0, 0);
+    norm.textContent = `${s.length} by ${s[0].length}, norm ${number(Math.sqrt(sum))}, largest ${number(top)}`;
+    canvas.setAttribute("aria-label", `State of layer ${layer.value}, head ${head.value}: ${norm.textContent}`);
+  }
+
+  return { show() {}, close() { if (writing) stop(); } };
+}
