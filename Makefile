@@ -271,7 +271,7 @@ fuzz: | $(FASTCHECK)
 	  done; \
 	done; \
 	if ((n == 0)); then echo "fuzz: found no fuzz test"; exit 1; fi
-	node scripts/fuzz-web.mjs --time $(FUZZTIME:s=)
+	node scripts/fuzz-web.mjs --time $(FUZZTIME)
 
 # How much of each package all native tests together run through, and of the page's JavaScript those
 # under Node; what only runs in a browser (e2e) is not counted.

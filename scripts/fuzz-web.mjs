@@ -1,4 +1,4 @@
-// node scripts/fuzz-web.mjs [--time SECONDS] [TARGET...]: looks for inputs that break
+// node scripts/fuzz-web.mjs [--time 30s] [TARGET...]: looks for inputs that break
 // what web/test/targets.mjs lists, for so long each, and keeps those that it finds in
 // web/testdata/fuzz, where web/test/fuzz.test.mjs tries them each time. FASTCHECK names
 // the folder of the package fast-check.
@@ -9,7 +9,13 @@ import { parseArgs } from "node:util";
 import { serialize } from "node:v8";
 import { corpus, run, targets } from "../web/test/targets.mjs";
 
-const { values: { time }, positionals } = parseArgs({ options: { time: { type: "string", default: "30" } }, allowPositionals: true });
+const { values: { time: given }, positionals } = parseArgs({ options: { time: { type: "string", default: "30s" } }, allowPositionals: true });
+const parts = /^(\d+)(s|m)$/.exec(given);
+if (!parts || positionals.some((p) => !targets.some((t) => t.name === p))) {
+  console.error(`fuzz: got --time ${given} ${positionals.join(" ")}, want a time such as 30s or 2m, and of ${targets.map((t) => t.name).join(", ")}`);
+  process.exit(2);
+}
+const time = Number(parts[1]) * (parts[2] === "m" ? 60 : 1);
 const { default: fc } = await import(pathToFileURL(`${process.env.FASTCHECK}/lib/fast-check.js`));
 const longest = 1 << 18;
 
@@ -75,7 +81,7 @@ function messages(target) {
 let failed = 0;
 for (const target of targets) {
   if (positionals.length && !positionals.includes(target.name)) continue;
-  const ends = Date.now() + Number(time) * 1000;
+  const ends = Date.now() + time * 1000;
   let n = 0;
   let found = null;
   while (Date.now() < ends && !found) {
@@ -85,6 +91,7 @@ for (const target of targets) {
     }), { numRuns: 1e9, interruptAfterTimeLimit: Math.min(ends - Date.now(), 20_000) + 1, markInterruptAsFailure: false });
     if (result.failed) found = result;
   }
+  if (n === 0) throw new Error(`${target.name}: nothing was tried`);
   console.log(`fuzz: web ${target.name}: ${n} inputs in ${time} s: ${found ? "FAILED" : "passed"}`);
   if (!found) continue;
   failed++;
