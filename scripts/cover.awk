@@ -1,5 +1,5 @@
-# cover.awk: a profile of go test -coverprofile as a table, a line a package and one a function file
-# that is covered least. Blocks that several test binaries saw count once.
+# cover.awk: a profile of go test -coverprofile as a table, a line a package, and the files of which
+# less than half is covered. Blocks that several test binaries saw count once.
 BEGIN { min = 20 }
 /^mode:/ { next }
 {
