@@ -3,7 +3,11 @@
 package webgpu
 
 import (
+	"context"
+	"errors"
+	"syscall/js"
 	"testing"
+	"time"
 
 	"github.com/gogpu/gputypes"
 	"github.com/gogpu/wgpu"
@@ -24,6 +28,16 @@ func TestUpstreamHidesErrors(t *testing.T) {
 	}
 	defer adapter.Release()
 	upstream.Still(t, adapter.Info().Name == "WebGPU Adapter", "gogpu/wgpu: the browser's adapter has no name", "webgpu/gpu_js.go", "adapterInfo")
+	// The device itself, to lose it.
+	var raw js.Value
+	proto := js.Global().Get("GPUAdapter").Get("prototype")
+	request := proto.Get("requestDevice")
+	keep := js.FuncOf(func(_ js.Value, args []js.Value) any { raw = args[0]; return raw })
+	defer keep.Release()
+	wrapped := js.FuncOf(func(this js.Value, args []js.Value) any { return request.Call("call", this).Call("then", keep) })
+	defer wrapped.Release()
+	proto.Set("requestDevice", wrapped)
+	defer proto.Set("requestDevice", request)
 	d, err := adapter.RequestDevice(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,6 +63,36 @@ func TestUpstreamHidesErrors(t *testing.T) {
 	defer layout.Release()
 	_, err = d.CreateComputePipeline(&wgpu.ComputePipelineDescriptor{Layout: layout, Module: module, EntryPoint: "main"})
 	upstream.Still(t, err == nil, hidden+"a pipeline of it", "webgpu/gpu_js.go", "func (w *watch) scoped")
-	_, err = d.CreateBuffer(&wgpu.BufferDescriptor{Label: "huge", Size: 64 << 30, Usage: gputypes.BufferUsageStorage})
+	huge, err := d.CreateBuffer(&wgpu.BufferDescriptor{Label: "huge", Size: 64 << 30, Usage: gputypes.BufferUsageCopySrc})
 	upstream.Still(t, err == nil, hidden+"a buffer of 64 GiB", "webgpu/gpu_js.go", "func (w *watch) scoped")
+	if err != nil {
+		return
+	}
+	read, err := d.CreateBuffer(&wgpu.BufferDescriptor{Label: "read", Size: 16, Usage: gputypes.BufferUsageMapRead | gputypes.BufferUsageCopyDst})
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := d.CreateCommandEncoder(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc.CopyBufferToBuffer(huge, 0, read, 0, 16)
+	cmd, err := enc.Finish()
+	if err == nil {
+		_, err = d.Queue().Submit(cmd)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err == nil {
+		err = read.Map(ctx, wgpu.MapModeRead, 0, 16)
+	}
+	upstream.Still(t, err == nil, "gogpu/wgpu: what a failed copy was to bring is read without an error", "webgpu/gpu.go", "ErrStale")
+	if err == nil {
+		if err := read.Unmap(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	raw.Call("destroy")
+	err = read.Map(ctx, wgpu.MapModeRead, 0, 16)
+	upstream.Still(t, err != nil && !errors.Is(err, wgpu.ErrDeviceLost), "gogpu/wgpu: a lost device is text in a browser", "webgpu/gpu.go", `"device is lost"`)
 }
