@@ -265,7 +265,7 @@ func (m *measurer) texts(name, kind string, ops ...string) ([]Series, error) {
 		defer r.Release()
 		prompt := Point{N: n}
 		one := r.NewSession()
-		out, err := r.Play(m.ctx, []model.Input{{Session: one, IDs: text, Want: model.Last}}, true)
+		out, err := r.Play(m.ctx, []model.Input{{Session: one, IDs: text, Want: outputs(text)}}, true)
 		if err != nil {
 			return err
 		}
@@ -301,7 +301,18 @@ func (m *measurer) texts(name, kind string, ops ...string) ([]Series, error) {
 	return all, err
 }
 
-// pieces reads a text piece by piece, and returns its last logits and the time of a step after it.
+// whole is up to how long a text is compared at each of its tokens, and not only at the last.
+const whole = 1024
+
+func outputs(text []int) model.Which {
+	if len(text) > whole {
+		return model.Last
+	}
+	return model.All
+}
+
+// pieces reads a text piece by piece, and returns its logits, those that [outputs] says, and the time
+// of a step after it.
 func (m *measurer) pieces(mod *model.Model, text []int) (logits []float32, step Point, err error) {
 	step.N = len(text)
 	n := min(piece, max(len(text)/2, 1))
@@ -312,11 +323,17 @@ func (m *measurer) pieces(mod *model.Model, text []int) (logits []float32, step 
 	}
 	defer r.Release()
 	s := r.NewSession()
-	out, err := s.Prefill(m.ctx, text, true)
-	if err != nil {
-		return nil, step, err
+	for at := 0; at < len(text); at += n {
+		part, want := text[at:min(at+n, len(text))], outputs(text)
+		if want == model.Last && at+n < len(text) {
+			want = model.None
+		}
+		out, err := r.Play(m.ctx, []model.Input{{Session: s, IDs: part, Want: want}}, want != model.None)
+		if err != nil {
+			return nil, step, err
+		}
+		logits = append(logits, out.Logits...)
 	}
-	logits = slices.Clone(out.Logits)
 	step.Time, err = median(func() error {
 		_, err := s.Step(m.ctx, 5, false)
 		return err
@@ -359,6 +376,7 @@ func (m *measurer) batches() ([]Series, error) {
 	if err != nil {
 		return nil, err
 	}
+	alone = alone[len(alone)-entries:]
 	err = m.each("batch", 1, m.o.Sequences, func(n int) error {
 		room := length + plays + 1
 		r, err := m.reading(mod, model.Options{Tokens: n * length, Seqs: n, Positions: room, Rows: n * room, Slots: n})
@@ -451,7 +469,7 @@ func (m *measurer) models() ([]Series, error) {
 		s := r.NewSession()
 		defer s.Release()
 		prompt := Point{}
-		out, err := r.Play(m.ctx, []model.Input{{Session: s, IDs: text, Want: model.Last}}, true)
+		out, err := r.Play(m.ctx, []model.Input{{Session: s, IDs: text, Want: outputs(text)}}, true)
 		if err != nil {
 			return err
 		}

@@ -3,11 +3,14 @@ package growth
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"shellgame/shaders"
 	"shellgame/webgpu"
 )
 
@@ -75,5 +78,38 @@ func TestRun(t *testing.T) {
 	}
 	if len(most) > 0 {
 		t.Errorf("not measured: %v", most)
+	}
+}
+
+// wrong is the CPU with one kernel's first output off.
+type wrong struct {
+	webgpu.Device
+	kernel *shaders.Kernel
+}
+
+func (d wrong) Prepare(ctx context.Context, r *webgpu.Recording) (webgpu.Program, error) {
+	bad := *r
+	bad.Ops = slices.Clone(r.Ops)
+	for i, op := range bad.Ops {
+		if op.Kernel != d.kernel {
+			continue
+		}
+		k := *op.Kernel
+		k.Twin = func(c *shaders.Call) {
+			op.Kernel.Twin(c)
+			c.F32(len(c.Bufs) - 1)[0] += 0.5
+		}
+		bad.Ops[i].Kernel = &k
+	}
+	return d.Device.Prepare(ctx, &bad)
+}
+
+// A device that computes wrongly is not timed.
+func TestRunRefuses(t *testing.T) {
+	for _, k := range []*shaders.Kernel{shaders.GDNStep, shaders.Attention, shaders.SwiGLU} {
+		_, err := Run(context.Background(), wrong{webgpu.NewCPU(), k}, Options{From: 16, Most: 16, Sequences: 1, Widest: 64, Limit: time.Minute})
+		if !errors.Is(err, errApart) {
+			t.Errorf("%s wrong: %v, want it refused", k.Name, err)
+		}
 	}
 }
