@@ -71,6 +71,9 @@ func start() (err error) {
 	if err := breakCheckpoints(models); err != nil {
 		return err
 	}
+	if err := writeRandomQwen(models); err != nil {
+		return err
+	}
 	s := exec.Command(served.bin, "serve", "--addr", "localhost:0", "--models", models)
 	s.Dir = root
 	var log bytes.Buffer

@@ -1,0 +1,55 @@
+//go:build !js
+
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"shellgame/internal/chrome"
+	"shellgame/model/construct"
+	"shellgame/model/safetensors"
+)
+
+// randomQwen is a checkpoint of Qwen3.5's kind that knows the zoo's words and nothing of them: two value
+// heads share each key head, and attention has gates.
+const randomQwen = `{"model_type":"qwen3_5_text","vocab_size":288,"hidden_size":64,"intermediate_size":96,"num_hidden_layers":3,
+"layer_types":["linear_attention","linear_attention","full_attention"],"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,
+"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":16,"linear_value_head_dim":24,"tie_word_embeddings":true,"max_position_embeddings":512}`
+
+func writeRandomQwen(models string) error {
+	r := construct.Random{Config: []byte(randomQwen), DType: safetensors.BF16, Seed: 3, Files: map[string][]byte{"tokenizer.json": construct.Tokenizer}}
+	return r.Write(filepath.Join(models, "qwen"))
+}
+
+// A checkpoint of another family has the same views, with each value head's own numbers.
+func TestOtherFamily(t *testing.T) {
+	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=st&model=models/qwen&n=6&seed=2&device=cpu")
+	p.live("qwen")
+	p.click("end")
+	p.wait("s.answer && !s.busy")
+	p.view("anatomy", ".verdict-chip.good")
+	pick := func(css string, nth, value int) {
+		t.Helper()
+		eval[bool](p, fmt.Sprintf("((s) => { s.value = %d; s.dispatchEvent(new Event('change')); return true; })(document.querySelectorAll('%s select')[%d])", value, css, nth))
+	}
+	for head := range 4 {
+		pick(".view-anatomy", 0, 1)
+		pick(".view-anatomy", 1, head)
+		p.wait(fmt.Sprintf("document.querySelector('.view-anatomy .lead').textContent.includes('layer 1, head %d')", head))
+		p.wait("document.querySelector('.view-anatomy .verdict-chip.good')")
+		label := eval[string](p, "document.querySelector('.dial svg').getAttribute('aria-label')")
+		if !strings.Contains(label, "in 15 other directions") || strings.Contains(label, "\u2212") {
+			t.Errorf("head %d: the dial says %q, want keys of 16 and no negative eigenvalue", head, label)
+		}
+	}
+	p.shot("qwen-anatomy")
+	p.view("maps", ".map-pane:first-child .verdict-chip.good")
+	pick(".map-pane:first-child", 1, 3)
+	p.wait("document.querySelector('.map-pane .sheet').getAttribute('aria-label').includes('head 3:')")
+	p.wait("document.querySelectorAll('.view-maps .verdict-chip.good').length === 2")
+	p.shot("qwen-maps")
+	p.quiet()
+}
