@@ -3,31 +3,56 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"shellgame/internal/chrome"
+	"shellgame/model"
+	"shellgame/model/config"
 	"shellgame/model/construct"
 	"shellgame/model/safetensors"
 )
 
 // randomQwen is a checkpoint of Qwen3.5's kind that knows the zoo's words and nothing of them: two value
-// heads share each key head, and attention has gates.
-const randomQwen = `{"model_type":"qwen3_5_text","vocab_size":288,"hidden_size":64,"intermediate_size":96,"num_hidden_layers":3,
+// heads share each key head, attention has gates, and there is a part for pictures.
+const randomQwen = `{"model_type":"qwen3_5","text_config":{"model_type":"qwen3_5_text","vocab_size":288,"hidden_size":64,"intermediate_size":96,"num_hidden_layers":3,
 "layer_types":["linear_attention","linear_attention","full_attention"],"num_attention_heads":4,"num_key_value_heads":2,"head_dim":16,
-"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":16,"linear_value_head_dim":24,"tie_word_embeddings":true,"max_position_embeddings":512}`
+"linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":16,"linear_value_head_dim":24,"tie_word_embeddings":true,"max_position_embeddings":512}}`
 
 func writeRandomQwen(models string) error {
-	r := construct.Random{Config: []byte(randomQwen), DType: safetensors.BF16, Seed: 3, Files: map[string][]byte{"tokenizer.json": construct.Tokenizer}}
-	return r.Write(filepath.Join(models, "qwen"))
+	c, err := config.Parse([]byte(randomQwen))
+	if err != nil {
+		return err
+	}
+	entries := []safetensors.Entry{{Name: "model.visual.pos_embed.weight", DType: safetensors.BF16, Shape: []int{250, 2}, Data: make([]byte, 1000)}}
+	for _, t := range config.Tensors(c) {
+		entries = append(entries, model.RandomTensor(t, safetensors.BF16, 3))
+	}
+	var weights bytes.Buffer
+	if err := safetensors.Write(&weights, entries, nil); err != nil {
+		return err
+	}
+	dir := filepath.Join(models, "qwen")
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"config.json": []byte(randomQwen), "model.safetensors": weights.Bytes(), "tokenizer.json": construct.Tokenizer} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // A checkpoint of another family has the same views, with each value head's own numbers.
 func TestOtherFamily(t *testing.T) {
 	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=st&model=models/qwen&n=6&seed=2&device=cpu")
 	p.live("qwen")
+	p.wait("document.body.textContent.includes('Left aside: vision, 1 kB.')")
 	p.click("end")
 	p.wait("s.answer && !s.busy")
 	p.view("anatomy", ".verdict-chip.good")

@@ -163,6 +163,20 @@ func TestFamiliesSaved(t *testing.T) {
 	}
 }
 
+// Every device says of each family's halves in shards what the CPU says.
+func TestFamiliesOnDevices(t *testing.T) {
+	cpu := webgpu.NewCPU()
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		if d.Info().Kind == "cpu" {
+			return
+		}
+		for name, cfg := range families {
+			f := saved(t, cfg, safetensors.F16, 2000)
+			gputest.Close(t, name, close4, said(t, opened(t, d, f)), said(t, opened(t, cpu, f)))
+		}
+	})
+}
+
 // A Qwen3.5 that also sees computes what its language model alone does, whichever of its two names the
 // layers have; the rest is left aside and named.
 func TestQwen35Vision(t *testing.T) {

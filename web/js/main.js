@@ -422,7 +422,7 @@ async function load(name) {
     loaded = name;
     loadedWeights = weights;
     if (m?.folder) {
-      m.loaded = `${weights ? `${weights} weights` : "Weights as stored"}, ${bytes(r.bytes)} on the device.${r.deviation ? ` Against f16: ${(await loads).deviation(r.deviation)}.` : ""}`;
+      m.loaded = `${weights ? `${weights} weights` : "Weights as stored"}, ${bytes(r.bytes)} on the device.${r.deviation ? ` Against f16: ${(await loads).deviation(r.deviation)}.` : ""}${(r.model.skipped ?? []).map((s) => ` Left aside: ${s.what}, ${bytes(s.bytes)}.`).join("")}`;
       describeModel();
     }
     if (m && !m.folder) offline.keep(["zoo/index.json", "zoo/tokenizer.json", ...[...(m.files ?? []).map((f) => f.name), "README.md"].map((f) => `zoo/${name}/${f}`)]);
