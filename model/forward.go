@@ -46,7 +46,13 @@ func (r *Runner) record(f form) *program {
 		c.op("norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Rows: out, Eps: eps}, c.buf(x), c.weight("norm"), c.buf("out.h"))
 		c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
 	}
-	c.op("top", shaders.TopK, nil, shaders.TopKParams{N: uint32(c.cfg.N), K: uint32(r.Opts.TopK)}, c.buf("logits"), c.buf("top"))
+	top := shaders.TopKParams{N: uint32(c.cfg.N), K: uint32(r.Opts.TopK)}
+	if parts := c.buf("top.parts"); parts != nil {
+		c.op("top.parts", shaders.TopKSplit, nil, top, c.buf("logits"), parts)
+		c.op("top", shaders.TopKJoin, nil, top, parts, c.buf("top"))
+	} else {
+		c.op("top", shaders.TopK, nil, top, c.buf("logits"), c.buf("top"))
+	}
 
 	p := &program{rec: c.rec, at: map[string]span{}}
 	tokens := r.Opts.Tokens

@@ -475,3 +475,30 @@ func TestZooLoads(t *testing.T) {
 		t.Logf("%s: %d parameters, %s, %d dispatches a step, %d KiB a state", name, m.Params, model.Describe(m.Config), len(r.Dispatches(true)), r.StateBytes()/1024)
 	}
 }
+
+// A large vocabulary's candidates are found in parts, and are the largest of the logits.
+func TestLargeVocabulary(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := random(t, d, strings.Replace(hybrid, `"vocab_size":41`, `"vocab_size":4201`, 1))
+		r := runner(t, m, model.Options{Tokens: 8, Positions: 16, Seqs: 1, Slots: 1})
+		if ops := strings.Join(r.Dispatches(true), "\n"); !strings.Contains(ops, "top_k_split") {
+			t.Fatalf("no parts in\n%s", ops)
+		}
+		s := r.NewSession()
+		for _, id := range []int{7, 4200, 1234} {
+			out, err := s.Step(context.Background(), id, true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			best := 0
+			for i, v := range out.Logits {
+				if v > out.Logits[best] {
+					best = i
+				}
+			}
+			if got := out.Top(0, 0); got.ID != best || !(got.P > 0 && got.P < 1) || out.Top(0, 1).P > got.P {
+				t.Errorf("after %d: candidate %+v, then %+v, want token %d", id, got, out.Top(0, 1), best)
+			}
+		}
+	})
+}

@@ -152,6 +152,9 @@ func (r *Runner) need() map[string]int {
 		"mlp.in": t * 2 * c.FF, "mlp.act": t * c.FF,
 		"out.x": o.Outs * c.D, "out.h": o.Outs * c.D, "logits": o.Outs * c.N, "top": o.Outs * o.TopK * 2,
 	}
+	if c.N > 2*shaders.TopKPart {
+		need["top.parts"] = shaders.TopKParts(o.Outs, c.N, o.TopK)
+	}
 	hasGDN, hasAttention := false, false
 	for i, l := range c.Layers {
 		n := r.nameLayer(i)

@@ -26,7 +26,7 @@ var Attention = register(&Kernel{
 	Includes: []string{"seq"},
 	Variants: headDims,
 	Grid: func(a *Args) [3]uint32 {
-		return fold(ceilDiv(a.Step.Tokens, a.C["TQ"]) * params[AttentionParams](a).H)
+		return fold(ceilDiv(a.Step.Tokens, a.C["TQ"]) * params[AttentionParams](a).H * ceilDiv(a.C["HD"], 128))
 	},
 	Twin: twinAttention,
 })

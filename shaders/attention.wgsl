@@ -24,6 +24,8 @@ const LANES: u32 = 8u; // invocations that share two queries, half a tile apart
 const HALF: u32 = TQ / 2u;
 const WG: u32 = HALF * LANES;
 const SLABS: u32 = (HD + 31u) / 32u; // slabs of 32 head dims, staged one at a time
+const PARTS: u32 = (HD + 127u) / 128u; // of the output's head dims: drivers do not keep more slabs in registers
+const OWN: u32 = (SLABS + PARTS - 1u) / PARTS; // slabs of a part
 const ROW: u32 = 9u; // vec4 from one staged row to the next, one of them padding
 const LOWEST: f32 = -3.0e38;
 
@@ -63,19 +65,20 @@ fn v4(at: u32, d: u32) -> vec4<f32> {
     return x;
 }
 
-// A workgroup owns the outputs of one head for TQ neighbouring tokens. They may belong to several
-// sequences: it runs through those one after the other.
+// A workgroup owns the outputs of one head, or of one of its parts, for TQ neighbouring tokens. They
+// may belong to several sequences: it runs through those one after the other.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) i: u32) {
     let tiles = (step.tokens + TQ - 1u) / TQ;
     let number = group_number(group, groups);
-    if (number >= tiles * p.h) {
+    if (number >= tiles * p.h * PARTS) {
         return;
     }
-    let h = number % p.h;
+    let h = (number / PARTS) % p.h;
     let kvh = h / (p.h / p.kvh);
-    let first = (number / p.h) * TQ;
+    let slab0 = (number % PARTS) * OWN;
+    let first = (number / (p.h * PARTS)) * TQ;
     let end = min(first + TQ, step.tokens);
     let r = i / LANES;
     let lane = i % LANES;
@@ -83,9 +86,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
     var top: vec2<f32> = vec2<f32>(LOWEST); // running maximum of the scores
     var total: vec2<f32> = vec2<f32>(0.0); // running sum of this lane's exponentials
-    var acc: array<vec4<f32>, SLABS> = array<vec4<f32>, SLABS>();
-    var bcc: array<vec4<f32>, SLABS> = array<vec4<f32>, SLABS>();
-    for (var slab: u32 = 0u; slab < SLABS; slab = slab + 1u) {
+    var acc: array<vec4<f32>, OWN> = array<vec4<f32>, OWN>();
+    var bcc: array<vec4<f32>, OWN> = array<vec4<f32>, OWN>();
+    for (var slab: u32 = 0u; slab < OWN; slab = slab + 1u) {
         acc[slab] = vec4<f32>(0.0);
         bcc[slab] = vec4<f32>(0.0);
     }
@@ -155,8 +158,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
                 sh_p[(r + HALF) * TK + lane + n * LANES] = e.y;
                 total = total + e;
             }
-            for (var slab: u32 = 0u; slab < SLABS; slab = slab + 1u) {
-                let d = slab * 32u + lane * 4u;
+            for (var slab: u32 = 0u; slab < OWN; slab = slab + 1u) {
+                let d = (slab0 + slab) * 32u + lane * 4u;
                 for (var j: u32 = r; j < TK; j = j + HALF) {
                     sh_kv[j * ROW + lane] = v4(sh_row[j], d);
                 }
@@ -183,9 +186,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     for (var n: u32 = 0u; n < LANES; n = n + 1u) {
         total = total + vec2<f32>(sh_lane[r * LANES + n], sh_lane[(r + HALF) * LANES + n]);
     }
-    for (var slab: u32 = 0u; slab < SLABS; slab = slab + 1u) {
+    for (var slab: u32 = 0u; slab < OWN; slab = slab + 1u) {
         for (var n: u32 = 0u; n < 4u; n = n + 1u) {
-            let d = slab * 32u + lane * 4u + n;
+            let d = (slab0 + slab) * 32u + lane * 4u + n;
             if (d < HD && t.x < end) {
                 o[(t.x * p.h + h) * HD + d] = acc[slab][n] / total.x;
             }

@@ -71,7 +71,7 @@ func gridCases() []gridCase {
 		return gridCase{name: name, kernel: k, params: params, step: step, outs: outs, bufs: func() [][]uint32 { return bufs(n) }}
 	}
 	rows := func(name string, k *shaders.Kernel, params any, n int, outs []int, bufs func() [][]uint32) gridCase {
-		return gridCase{name: name, kernel: k, params: params, step: shaders.Step{Tokens: uint32(n), Outs: uint32(n)}, outs: outs, gate: k != shaders.TopK, bufs: bufs}
+		return gridCase{name: name, kernel: k, params: params, step: shaders.Step{Tokens: uint32(n), Outs: uint32(n)}, outs: outs, gate: k != shaders.TopK && k != shaders.TopKJoin, bufs: bufs}
 	}
 	one := func(n int) []shaders.Seq { return []shaders.Seq{{Count: uint32(n), SlotIn: shaders.NoSlot}} }
 	attention := shaders.AttentionParams{H: heads, KVH: 1, QStride: heads * 8, ProbsStride: 2, Scale: 0.5}
@@ -154,6 +154,14 @@ func gridCases() []gridCase {
 			// Denormals would be ids of 1 and 2 read as floats: ids are compared as numbers below.
 			return [][]uint32{random(3 * beyond), gputest.Poisoned(2*beyond + 1)}
 		}),
+		rows("top_k_join", shaders.TopKJoin, shaders.TopKParams{N: 3, K: 1}, beyond, []int{1}, func() [][]uint32 {
+			parts := random(4 * beyond)
+			for i := range beyond {
+				parts[4*i] = uint32(i)
+				parts[4*i+2] = math.Float32bits(1 + float32(i%5))
+			}
+			return [][]uint32{parts, gputest.Poisoned(2*beyond + 1)}
+		}),
 		gdn(shaders.GDNStep), gdn(shaders.GDNColumn), chunk(shaders.GDNChunk), chunk(shaders.GDNChunkWide),
 		attend(shaders.AttentionDecode, 8), attend(shaders.AttentionProbs, 2), attend(shaders.AttentionSplit, 12),
 		{name: "attention_join", kernel: shaders.AttentionJoin, c: shaders.C{"HD": 8}, params: attention, step: shaders.Step{Tokens: texts, Keys: 300}, outs: []int{1}, bufs: func() [][]uint32 {
@@ -219,6 +227,7 @@ func gridCases() []gridCase {
 // unfolded are the kernels that TestGrids leaves out, with the reason.
 var unfolded = map[string]string{
 	"stamp":       "one workgroup",
+	"top_k_split": "2,048 logits a workgroup: 512 MiB of them",
 	"gdn_wy":      "TestGridsNative",
 	"gdn_wy_wide": "TestGridsNative",
 }

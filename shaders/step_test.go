@@ -149,3 +149,41 @@ func TestCollect(t *testing.T) {
 		}
 	})
 }
+
+// In two phases the candidates are those of one: parts that are not full, fewer logits than
+// candidates in the last, equal logits in different parts.
+func TestTopKSplit(t *testing.T) {
+	for _, s := range []struct{ n, k, outs int }{{5, 5, 2}, {2048, 3, 1}, {2050, 8, 3}, {9001, 10, 2}} {
+		logits := gputest.Rand(uint64(s.n), s.outs*s.n, 4)
+		logits[0], logits[s.n-1] = 19, 19
+		if s.n > 4000 {
+			logits[3000], logits[2047] = 19, 19
+		}
+		logits[len(logits)-2] = -1e4
+		p := shaders.TopKParams{N: uint32(s.n), K: uint32(s.k)}
+		step := shaders.Step{Outs: uint32(s.outs)}
+		x := gputest.F32(logits)
+		want := gputest.Run(t, webgpu.NewCPU(), shaders.TopK, nil, p, step, x, gputest.Poisoned(s.outs*s.k*2))[1]
+		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+			parts := shaders.TopKParts(s.outs, s.n, s.k)
+			split := gputest.Run(t, d, shaders.TopKSplit, nil, p, step, x, gputest.Poisoned(parts+3))[1]
+			for _, w := range split[parts:] {
+				if w != gputest.Poison {
+					t.Errorf("%+v: wrote past its parts", s)
+				}
+			}
+			got := gputest.Run(t, d, shaders.TopKJoin, nil, p, step, split, gputest.Poisoned(s.outs*s.k*2+3))[1]
+			for i := 0; i < s.outs*s.k; i++ {
+				a, b := math.Float32frombits(got[2*i+1]), math.Float32frombits(want[2*i+1])
+				if got[2*i] != want[2*i] || !(math.Abs(float64(a-b)) <= 1e-6+1e-5*float64(b)) {
+					t.Errorf("%+v: candidate %d is %d (%v), want %d (%v)", s, i, got[2*i], a, want[2*i], b)
+				}
+			}
+			for _, w := range got[s.outs*s.k*2:] {
+				if w != gputest.Poison {
+					t.Errorf("%+v: wrote past its %d results", s, s.outs*s.k)
+				}
+			}
+		})
+	}
+}
