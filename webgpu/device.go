@@ -18,6 +18,8 @@ var (
 	ErrNoAdapter   = errors.New("no WebGPU adapter")
 	ErrDeviceLost  = errors.New("GPU device lost")
 	ErrOutOfMemory = errors.New("out of GPU memory")
+	ErrLimit       = errors.New("beyond the device's limits")
+	ErrNoAnswer    = errors.New("the GPU does not answer")
 	ErrStale       = errors.New("read-back carries an earlier step's data")
 	ErrGPU         = errors.New("GPU error")
 )

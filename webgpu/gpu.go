@@ -182,7 +182,7 @@ func (d *gpuDevice) newBuffer(label string, size int, usage wgpu.BufferUsage) (*
 	roomy(0)
 	size = max((size+3)&^3, 16)
 	if size > d.info.Limits.MaxBuffer {
-		return nil, fmt.Errorf("webgpu: buffer %s of %d bytes: the device takes at most %d: %w", label, size, d.info.Limits.MaxBuffer, ErrOutOfMemory)
+		return nil, fmt.Errorf("webgpu: buffer %s of %d bytes: the device takes at most %d: %w", label, size, d.info.Limits.MaxBuffer, ErrLimit)
 	}
 	buf, err := d.dev.CreateBuffer(&wgpu.BufferDescriptor{Label: label, Size: uint64(size), Usage: usage})
 	if err != nil {
@@ -312,7 +312,7 @@ func (d *gpuDevice) Prepare(ctx context.Context, r *Recording) (Program, error) 
 				delete(d.pipelines, name)
 			}
 		}
-		for _, s := range []error{ErrGPU, ErrDeviceLost, ErrOutOfMemory} {
+		for _, s := range []error{ErrGPU, ErrDeviceLost, ErrOutOfMemory, ErrLimit} {
 			if errors.Is(err, s) {
 				return nil, err
 			}
@@ -353,7 +353,7 @@ func (p *gpuProgram) build(ctx context.Context) error {
 		for j, b := range op.Bufs {
 			g := b.(*gpuBuffer)
 			if g.size > d.info.Limits.MaxBinding {
-				return fmt.Errorf("webgpu: %s: buffer %s of %d bytes: the device binds at most %d: %w", op.Name, g.label, g.size, d.info.Limits.MaxBinding, ErrOutOfMemory)
+				return fmt.Errorf("webgpu: %s: buffer %s of %d bytes: the device binds at most %d: %w", op.Name, g.label, g.size, d.info.Limits.MaxBinding, ErrLimit)
 			}
 			entries = append(entries, wgpu.BindGroupEntry{Binding: uint32(2 + j), Buffer: g.buf, Size: uint64(g.size)})
 		}
@@ -429,8 +429,11 @@ func (p *gpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 	n := uint64(p.staging.size)
 	mapping, done := d.watch.guard(ctx)
 	err := p.staging.buf.Map(mapping, wgpu.MapModeRead, 0, n)
-	done()
+	silent := done()
 	if err != nil {
+		if silent != "" {
+			return nil, fmt.Errorf("webgpu: %s: reading back: %s: %w", p.r.Name, silent, ErrNoAnswer)
+		}
 		d.watch.explain()
 		if gpuErr := d.watch.err(); gpuErr != nil {
 			return nil, gpuErr

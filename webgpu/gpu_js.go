@@ -18,11 +18,12 @@ import (
 // scope caught, and the loss of the device. It wraps requestAdapter and requestDevice before
 // gogpu/wgpu calls them, and holds on to the raw GPUDevice.
 type watch struct {
-	gpu     js.Value
 	request js.Value // the original requestAdapter
 	adapter js.Value
 	device  js.Value
 	funcs   []js.Func
+
+	breathed time.Time
 
 	mu       sync.Mutex
 	uncaught []string
@@ -49,8 +50,9 @@ func newWatch(kind string) (w *watch, backends wgpu.Backends, err error) {
 	if gpu.Type() != js.TypeObject || gpu.Get("requestAdapter").Type() != js.TypeFunction {
 		return nil, 0, fmt.Errorf("webgpu: this browser has no WebGPU (navigator.gpu is %s): %w", gpu.Type(), ErrNoAdapter)
 	}
-	w = &watch{gpu: gpu, request: gpu.Get("requestAdapter"), lostChan: make(chan struct{})}
+	w = &watch{request: gpu.Get("requestAdapter"), lostChan: make(chan struct{})}
 	gpu.Set("requestAdapter", w.fn(func(_ js.Value, args []js.Value) any {
+		gpu.Set("requestAdapter", w.request) // the next to ask is another
 		opts := js.Undefined()
 		if len(args) > 0 {
 			opts = args[0]
@@ -252,24 +254,73 @@ func (w *watch) lost() string {
 	return w.lostText
 }
 
-// guard gives a context that ends when the device is lost, since a mapping may then never settle.
-func (w *watch) guard(ctx context.Context) (context.Context, func()) {
+// How long a mapping may take. A GPU may have long work to do, a browser that says it is done maps
+// at once.
+const (
+	askAfter  = 2 * time.Second // then the queue is asked whether it is done
+	mapsIn    = 3 * time.Second // after the queue is done
+	answersIn = time.Minute     // the queue
+)
+
+// guard gives a context that ends when the device is lost, since a mapping may then never settle, and
+// when it gives no answer. What it returns beside ends the watch and says what was waited for in vain.
+func (w *watch) guard(ctx context.Context) (context.Context, func() string) {
 	ctx, cancel := context.WithCancel(ctx)
-	stop := make(chan struct{})
+	stop, silent := make(chan struct{}), ""
+	vain := fmt.Sprintf("its work was not done within %v", answersIn)
 	go func() {
-		select {
-		case <-w.lostChan:
-			cancel()
-		case <-stop:
+		wait := time.NewTimer(askAfter)
+		defer wait.Stop()
+		var done chan struct{}
+		for asked := false; ; {
+			select {
+			case <-w.lostChan:
+				cancel()
+				return
+			case <-stop:
+				return
+			case <-done:
+				done = nil
+				vain = fmt.Sprintf("its work is done, and a mapping did not settle within %v", mapsIn)
+				wait.Reset(mapsIn)
+			case <-wait.C:
+				if asked {
+					silent = vain
+					cancel()
+					return
+				}
+				asked, done = true, w.workDone()
+				wait.Reset(answersIn)
+			}
 		}
 	}()
-	return ctx, func() { close(stop); cancel() }
+	return ctx, func() string {
+		close(stop)
+		cancel()
+		return silent
+	}
 }
 
-// breathe lets the page run: compiling a model's pipelines must not freeze it.
-func (w *watch) breathe() { time.Sleep(0) }
-
-func (w *watch) close() {
-	w.gpu.Set("requestAdapter", w.request)
-	// The promises of lost and of late requests may still call back, so the functions stay.
+// workDone is closed when the queue has done what was submitted.
+func (w *watch) workDone() chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		if _, err := await(w.device.Get("queue").Call("onSubmittedWorkDone")); err == nil {
+			close(done)
+		}
+	}()
+	return done
 }
+
+// breathe lets the page run where it has not for a while: compiling a model's pipelines must not
+// freeze it.
+func (w *watch) breathe() {
+	if time.Since(w.breathed) > sliceTime {
+		time.Sleep(time.Microsecond) // 0 would return at once
+		w.breathed = time.Now()
+	}
+}
+
+// close does nothing: the promises of lost and of late requests may still call back, so the functions
+// stay.
+func (w *watch) close() {}

@@ -62,7 +62,9 @@ func (w *watch) explain()                              {}
 func (w *watch) breathe()                              {}
 func (w *watch) close()                                {}
 
-func (w *watch) guard(ctx context.Context) (context.Context, func()) { return ctx, func() {} }
+func (w *watch) guard(ctx context.Context) (context.Context, func() string) {
+	return ctx, func() string { return "" }
+}
 
 // roomy makes the goroutine's stack large enough for a call of the GPU layer. That passes the
 // driver addresses of its locals as plain numbers, and a stack that grows in between moves away
