@@ -27,7 +27,9 @@ const lockstepBound = 2e-5
 // Lockstep reads a prompt and one more token on the CPU, dispatch by dispatch, and replays each
 // dispatch alone on dev from the same buffers. So an error shows in the kernel that makes it and
 // not in those that follow. A state that sw rounds is beyond its bounds: rounding is not continuous.
-func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt int, sw Switches) ([]OpDiff, error) {
+// Before each dispatch tell is called with how many are done, and how many there are; it may let
+// others run.
+func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt int, sw Switches, tell func(done, total int)) ([]OpDiff, error) {
 	cpu := webgpu.NewCPU()
 	m, err := Load(ctx, cpu, "check", cfg, ck)
 	if err != nil {
@@ -43,7 +45,12 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 	ids := checkIDs(cfg, prompt+1)
 	var all []OpDiff
 	s := r.NewSession()
-	for _, part := range [][]int{ids[:prompt], ids[prompt:]} {
+	parts := [][]int{ids[:prompt], ids[prompt:]}
+	total := 0
+	for _, part := range parts {
+		total += len(r.record(r.form([]Input{{Session: s, IDs: part}}, false, tracePrompt)).rec.Ops)
+	}
+	for _, part := range parts {
 		in := []Input{{Session: s, IDs: part, Want: Last}}
 		p, err := r.plan(in)
 		if err != nil {
@@ -54,7 +61,7 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 		if err != nil {
 			return nil, err
 		}
-		diffs, err := lockstep(ctx, cpu, dev, r.record(f).rec, step)
+		diffs, err := lockstep(ctx, cpu, dev, r.record(f).rec, step, func(done int) { tell(len(all)+done, total) })
 		if err != nil {
 			return nil, err
 		}
@@ -67,12 +74,14 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 // Compare reads a prompt, if it has tokens, and then some tokens one by one, on the CPU and on dev, and compares all
 // that both leave behind: hidden values, states, tails, attention, logits and the candidates. It
 // makes two programs where [Lockstep] makes one a dispatch, but cannot tell which kernel is wrong.
-func Compare(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int) ([]OpDiff, error) {
-	want, err := readAll(ctx, webgpu.NewCPU(), cfg, ck, prompt, steps)
+// pause, where it is not nil, may let others run: it is called after each kernel of a step is made
+// ready on dev, and before each step.
+func Compare(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int, pause func()) ([]OpDiff, error) {
+	want, err := readAll(ctx, webgpu.NewCPU(), cfg, ck, prompt, steps, pause)
 	if err != nil {
 		return nil, err
 	}
-	got, err := readAll(ctx, dev, cfg, ck, prompt, steps)
+	got, err := readAll(ctx, dev, cfg, ck, prompt, steps, pause)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +89,7 @@ func Compare(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *saf
 	for i, w := range want {
 		d := OpDiff{Op: w.name, Tokens: prompt + steps, Worst: math.Inf(1), Bound: compareBound}
 		if g := got[i]; len(g.v) == len(w.v) {
-			d.Worst = worst(nil, wordsOf(g.v), wordsOf(w.v))
+			d.Worst = Worst(nil, wordsOf(g.v), wordsOf(w.v))
 		}
 		diffs = append(diffs, d)
 	}
@@ -96,7 +105,7 @@ type named struct {
 	v    []float32
 }
 
-func readAll(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int) ([]named, error) {
+func readAll(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt, steps int, pause func()) ([]named, error) {
 	m, err := Load(ctx, dev, "check", cfg, ck)
 	if err != nil {
 		return nil, err
@@ -123,7 +132,20 @@ func readAll(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *saf
 			all = append(all, named{fmt.Sprintf("prompt state %d", i), p.State[i]}, named{fmt.Sprintf("prompt tail %d", i), p.Tail[i]}, named{fmt.Sprintf("prompt attention %d", i), p.Probs[i]})
 		}
 	}
+	if pause != nil {
+		for _, op := range r.record(form{step: true, few: true, trace: traceStep}).rec.Ops {
+			p, err := dev.Prepare(ctx, &webgpu.Recording{Name: op.Name, Ops: []webgpu.Op{op}})
+			if err != nil {
+				return nil, err
+			}
+			p.Release()
+			pause()
+		}
+	}
 	for t, id := range ids[prompt:] {
+		if pause != nil {
+			pause()
+		}
 		step, err := s.TraceStep(ctx, id)
 		if err != nil {
 			return nil, err
@@ -154,12 +176,15 @@ func checkIDs(cfg *config.Config, n int) []int {
 	return ids
 }
 
-func lockstep(ctx context.Context, cpu, dev webgpu.Device, rec *webgpu.Recording, step shaders.Step) ([]OpDiff, error) {
+func lockstep(ctx context.Context, cpu, dev webgpu.Device, rec *webgpu.Recording, step shaders.Step, tell func(done int)) ([]OpDiff, error) {
 	if err := rec.Err(); err != nil {
 		return nil, err
 	}
 	var diffs []OpDiff
-	for _, op := range rec.Ops {
+	for i, op := range rec.Ops {
+		if tell(i); ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		before, err := contents(ctx, cpu, op.Bufs)
 		if err != nil {
 			return nil, err
@@ -183,7 +208,7 @@ func lockstep(ctx context.Context, cpu, dev webgpu.Device, rec *webgpu.Recording
 		d := OpDiff{Op: op.Name, Kernel: op.Kernel.Variant(op.C), Tokens: int(step.Tokens), Bound: lockstepBound}
 		for i, slot := range op.Kernel.Slots {
 			if slot.Access != shaders.Read {
-				d.Worst = math.Max(d.Worst, worst(op.Kernel, got[i], want[i]))
+				d.Worst = math.Max(d.Worst, Worst(op.Kernel, got[i], want[i]))
 			}
 		}
 		diffs = append(diffs, d)
@@ -250,9 +275,10 @@ func replay(ctx context.Context, dev webgpu.Device, op webgpu.Op, before [][]uin
 	return after, nil
 }
 
-// worst is the largest error of an element. What is not finite on one side only, or an id that
-// differs, is an infinite error.
-func worst(k *shaders.Kernel, got, want []uint32) float64 {
+// Worst is the largest error of an element of what a kernel wrote, relative to max(1, RMS of want).
+// What is not finite on one side only, or an id of [shaders.TopK] that differs, is an infinite error.
+// k may be nil.
+func Worst(k *shaders.Kernel, got, want []uint32) float64 {
 	sum, n, w := 0.0, 0, 0.0
 	for i := range want {
 		if got[i] == want[i] {

@@ -355,6 +355,16 @@ type Output struct {
 	tokens int
 }
 
+// finite returns an error where a probability is no number, which one NaN among the logits makes of all.
+func (o *Output) finite() error {
+	for i := range o.Outs * o.K {
+		if !finite(floatsOf(o.top[2*i+1 : 2*i+2])[0]) {
+			return fmt.Errorf("model: the next-token probabilities: %w", ErrNotFinite)
+		}
+	}
+	return nil
+}
+
 // Top returns candidate k of output o, the most probable first.
 func (o *Output) Top(out, k int) Token {
 	i := 2 * (out*o.K + k)
@@ -363,7 +373,7 @@ func (o *Output) Top(out, k int) Token {
 
 // Play feeds the inputs, at most Options.Seqs sessions and Options.Tokens tokens in all, as one
 // packed batch, and returns the outputs asked for. The sessions advance; after an error they are
-// as before.
+// as before, but for ErrNotFinite, after which they are of no use.
 func (r *Runner) Play(ctx context.Context, inputs []Input, logits bool) (*Output, error) {
 	return r.play(ctx, inputs, logits, traceNone)
 }
@@ -403,7 +413,7 @@ func (r *Runner) play(ctx context.Context, inputs []Input, logits bool, trace tr
 				if logits {
 					out.Logits = floatView(out.bytes("logits"))[:out.Outs*r.Model.Config.N]
 				}
-				return out, nil
+				return out, out.finite()
 			}
 		}
 	}

@@ -3,6 +3,7 @@ package model
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -139,10 +140,11 @@ func (s *Session) TraceStep(ctx context.Context, id int) (*Step, error) {
 		return nil, fmt.Errorf("model: tracing needs a runner made with Options.Trace")
 	}
 	t := len(s.IDs)
-	out, err := r.play(ctx, []Input{{Session: s, IDs: []int{id}, Want: Last}}, false, traceStep)
-	if err != nil {
-		return nil, err
+	out, last := r.play(ctx, []Input{{Session: s, IDs: []int{id}, Want: Last}}, false, traceStep)
+	if out == nil {
+		return nil, last
 	}
+	var err error // the first layer's, since all that follow have it from there
 	step := &Step{T: t, ID: id}
 	step.Top = make([]Candidate, r.Opts.TopK)
 	for k := range step.Top {
@@ -180,13 +182,17 @@ func (s *Session) TraceStep(ctx context.Context, id int) (*Step, error) {
 		ls.Rows = &Array{[]int{c.Heads, t + 1}, rows}
 		err = firstNotFinite(err, i, "attention", rows)
 	}
-	for _, cand := range step.Top {
-		if err == nil && !finite(cand.P) {
-			err = fmt.Errorf("model: step %d: the next-token probabilities are not finite", t)
-		}
+	if err == nil {
+		err = last
 	}
-	return step, err
+	if err != nil {
+		return nil, err
+	}
+	return step, nil
 }
+
+// ErrNotFinite says that a model has computed what is no number.
+var ErrNotFinite = errors.New("NaN or infinity, want finite numbers")
 
 func firstNotFinite(err error, layer int, name string, v []float32) error {
 	if err != nil {
@@ -194,7 +200,7 @@ func firstNotFinite(err error, layer int, name string, v []float32) error {
 	}
 	for _, x := range v {
 		if !finite(x) {
-			return fmt.Errorf("model: layer %d: %s: NaN or infinity, want finite numbers", layer, name)
+			return fmt.Errorf("model: layer %d: %s: %w", layer, name, ErrNotFinite)
 		}
 	}
 	return nil

@@ -48,7 +48,7 @@ func exportFunctions() {
 		"verify": verifyHere,
 		"eval":   evalHere,
 		"check": func(ctx context.Context, dev webgpu.Device, a arguments) (any, error) {
-			return check.Run(ctx, dev, a.Full)
+			return check.Run(ctx, dev, a.Full, nil)
 		},
 	} {
 		api.Set(name, js.FuncOf(func(_ js.Value, args []js.Value) any {

@@ -145,7 +145,7 @@ func (c *benchCmd) Run(a *app) error {
 	}
 	defer dev.Close()
 	// A time is only worth printing where the numbers are right.
-	rep, err := check.Run(a.ctx, dev, false)
+	rep, err := check.Run(a.ctx, dev, false, nil)
 	if err != nil {
 		return err
 	}

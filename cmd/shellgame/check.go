@@ -56,7 +56,7 @@ func (c *checkCmd) here(a *app) (*check.Report, error) {
 		return nil, err
 	}
 	defer dev.Close()
-	return check.Run(a.ctx, dev, c.Full)
+	return check.Run(a.ctx, dev, c.Full, nil)
 }
 
 // worstByKernel keeps, of each kernel, the dispatch that was furthest off.

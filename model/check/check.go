@@ -63,8 +63,10 @@ const gated = `{"model_type":"qwen3_5_text","vocab_size":37,"hidden_size":24,"in
 "rope_parameters":{"rope_theta":10000.0,"rope_type":"default","partial_rotary_factor":0.25},"tie_word_embeddings":true,"max_position_embeddings":256}`
 
 // Run checks dev. The quick check reads a prompt of a few tokens and one more; the full one covers
-// every stored type of weight, longer prompts, the switches and the other families.
-func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
+// every stored type of weight, longer prompts, the switches and the other families. tell, where it is
+// not nil, is called before each dispatch with how many are done and how many there are about; it may
+// let others run.
+func Run(ctx context.Context, dev webgpu.Device, full bool, tell func(done, total int)) (*Report, error) {
 	info := dev.Info()
 	rep := &Report{Device: info.Kind, Adapter: info.Adapter, Pass: true}
 	type run struct {
@@ -79,7 +81,7 @@ func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 		switched := model.Switches{Beta: "clamp", Decay: off, Conv: off, Gate: off, Heads: [][2]int{{0, 1}, {1, 2}}}
 		runs = append(runs, run{tiny, safetensors.F32, 65, model.Switches{}}, run{tiny, safetensors.BF16, 130, model.Switches{}}, run{tiny, safetensors.F16, 33, switched}, run{gated, safetensors.BF16, 40, model.Switches{}})
 	}
-	for _, run := range runs {
+	for i, run := range runs {
 		cfg, err := config.Parse([]byte(run.config))
 		if err != nil {
 			return nil, err
@@ -88,7 +90,11 @@ func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 		if err != nil {
 			return nil, err
 		}
-		diffs, err := model.Lockstep(ctx, dev, cfg, ck, run.prompt, run.sw)
+		diffs, err := model.Lockstep(ctx, dev, cfg, ck, run.prompt, run.sw, func(done, total int) {
+			if tell != nil {
+				tell(i*total+done, len(runs)*total)
+			}
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -107,6 +113,30 @@ func Run(ctx context.Context, dev webgpu.Device, full bool) (*Report, error) {
 // ErrUntrusted says that a device computes wrongly.
 var ErrUntrusted = errors.New("the device computes wrong numbers")
 
+// ErrSlow says that an adapter is as slow as a CPU.
+var ErrSlow = errors.New("it is taken for software")
+
+// Failure says which kernel of a device is wrong, and by how much. It wraps ErrUntrusted.
+type Failure struct {
+	Adapter string
+	Kernel
+}
+
+func (f *Failure) Error() string {
+	return fmt.Sprintf("check: %s: kernel %s (%s) is off by %.3g, want at most %.3g: %v", f.Adapter, f.Name, f.Shape, f.Worst, f.Bound, ErrUntrusted)
+}
+
+// Unwrap returns ErrUntrusted.
+func (f *Failure) Unwrap() error { return ErrUntrusted }
+
+// Err is the worst kernel of a report that did not pass, as a [Failure], else nil.
+func (r *Report) Err() error {
+	if r.Pass {
+		return nil
+	}
+	return &Failure{r.Device + " " + r.Adapter, r.Worst()}
+}
+
 // probe is tiny with the head sizes of the zoo's models, so that what is compiled to check a device
 // is what those models run with.
 const probe = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":64,"intermediate_size":72,"num_hidden_layers":2,
@@ -117,13 +147,16 @@ const probe = `{"model_type":"olmo_hybrid","vocab_size":37,"hidden_size":64,"int
 // Trust runs a small model on dev as a whole, a prompt and some steps, and compares it with the CPU.
 // If they differ it runs the quick check and returns an error, wrapping ErrUntrusted, that names the
 // kernel that is wrong.
-func Trust(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 40, 4) }
+func Trust(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 40, 4, nil) }
 
 // TrustSteps is [Trust] for who only reads token by token: the kernels that read prompts, which take
-// a browser without a GPU seconds to compile, are left out.
-func TrustSteps(ctx context.Context, dev webgpu.Device) error { return trust(ctx, dev, 0, 6) }
+// a browser without a GPU seconds to compile, are left out. pause, where it is not nil, is called
+// between the kernels made ready and between the steps, and may let others run.
+func TrustSteps(ctx context.Context, dev webgpu.Device, pause func()) error {
+	return trust(ctx, dev, 0, 6, pause)
+}
 
-func trust(ctx context.Context, dev webgpu.Device, prompt, steps int) error {
+func trust(ctx context.Context, dev webgpu.Device, prompt, steps int, pause func()) error {
 	cfg, err := config.Parse([]byte(probe))
 	if err != nil {
 		return err
@@ -132,7 +165,7 @@ func trust(ctx context.Context, dev webgpu.Device, prompt, steps int) error {
 	if err != nil {
 		return err
 	}
-	diffs, err := model.Compare(ctx, dev, cfg, ck, prompt, steps)
+	diffs, err := model.Compare(ctx, dev, cfg, ck, prompt, steps, pause)
 	if err == nil && !slices.ContainsFunc(diffs, func(d model.OpDiff) bool { return !(d.Worst <= d.Bound) }) {
 		return nil
 	}
@@ -140,36 +173,51 @@ func trust(ctx context.Context, dev webgpu.Device, prompt, steps int) error {
 		return err
 	}
 	info := dev.Info()
-	rep, e := Run(ctx, dev, false)
+	rep, e := Run(ctx, dev, false, nil)
 	switch {
 	case e != nil:
 		return e
 	case !rep.Pass:
-		w := rep.Worst()
-		return fmt.Errorf("check: %s %s: kernel %s (%s) is off by %.3g, want at most %.3g: %w", info.Kind, info.Adapter, w.Name, w.Shape, w.Worst, w.Bound, ErrUntrusted)
+		return rep.Err()
 	case err != nil:
 		return err
 	}
 	d := slices.MaxFunc(diffs, func(a, b model.OpDiff) int { return cmp.Compare(a.Worst, b.Worst) })
-	return fmt.Errorf("check: %s %s: a whole model's %s is off by %.3g, want at most %.3g, though each kernel alone is right: %w", info.Kind, info.Adapter, d.Op, d.Worst, d.Bound, ErrUntrusted)
+	return &Failure{info.Kind + " " + info.Adapter, Kernel{"none alone, but a whole model", d.Op, goldentest.Number(d.Worst), goldentest.Number(d.Bound), false}}
 }
 
 // Opened is a device and how it was come by.
 type Opened struct {
 	Device  webgpu.Device
-	Trusted bool   // it passed the quick check, or it is the CPU device itself
+	Trusted bool   // it passed a check, or it is the CPU device itself
 	Reason  string // why it is the CPU, where a GPU was wanted
+	Refused error  // what the GPU that was there failed by, in the same case
+	Adapter string // and its name
 }
 
 // Open opens the device that kind names: cpu; a GPU (vulkan, metal, dx12, browser, or gpu for what
-// this system has), which must be there but is taken unchecked; or auto, the GPU if it passes the
-// quick check, else the CPU with the reason.
-func Open(ctx context.Context, kind string) (Opened, error) { return open(ctx, kind, Trust) }
+// this system has), which must be there but is taken unchecked; or auto, the GPU if it passes
+// [Trust], else the CPU with the reason.
+func Open(ctx context.Context, kind string) (Opened, error) {
+	return open(ctx, kind, kind == "auto", Trust)
+}
 
-// OpenSteps is [Open] with the check of [TrustSteps].
-func OpenSteps(ctx context.Context, kind string) (Opened, error) { return open(ctx, kind, TrustSteps) }
+// OpenQuick opens a device for a page, which must start soon: a GPU, also one that is asked for, is
+// taken if it passes [Quick]. One that auto found and that is as slow as a CPU is not taken.
+func OpenQuick(ctx context.Context, kind string) (Opened, error) {
+	return open(ctx, kind, true, func(ctx context.Context, dev webgpu.Device) error {
+		rep, err := Quick(ctx, dev)
+		if err == nil {
+			err = rep.Err()
+		}
+		if err == nil && kind == "auto" {
+			err = likeHardware(ctx, dev)
+		}
+		return err
+	})
+}
 
-func open(ctx context.Context, kind string, trust func(context.Context, webgpu.Device) error) (Opened, error) {
+func open(ctx context.Context, kind string, checked bool, trust func(context.Context, webgpu.Device) error) (Opened, error) {
 	if kind == "cpu" {
 		return Opened{Device: webgpu.NewCPU(), Trusted: true}, nil
 	}
@@ -180,19 +228,22 @@ func open(ctx context.Context, kind string, trust func(context.Context, webgpu.D
 	asking, cancel := context.WithTimeout(ctx, adapterTimeout)
 	defer cancel()
 	dev, err := webgpu.OpenGPU(asking, name)
-	if kind != "auto" {
+	if !checked || err != nil && kind != "auto" {
 		return Opened{Device: dev}, err
 	}
+	o := Opened{Device: dev, Trusted: true}
 	if err == nil {
-		if err = trust(ctx, dev); err == nil {
-			return Opened{Device: dev, Trusted: true}, nil
+		if o.Refused = trust(ctx, dev); o.Refused == nil {
+			return o, nil
 		}
+		err, o.Adapter = o.Refused, dev.Info().Adapter
 		dev.Close()
 	}
 	if ctx.Err() != nil {
 		return Opened{}, err
 	}
-	return Opened{Device: webgpu.NewCPU(), Trusted: true, Reason: strings.Join(strings.Fields(err.Error()), " ")}, nil
+	o.Device, o.Reason = webgpu.NewCPU(), strings.Join(strings.Fields(err.Error()), " ")
+	return o, nil
 }
 
 // adapterTimeout is how long a system may take to name an adapter and open it. A browser's promise

@@ -2,8 +2,6 @@ package playback
 
 import (
 	"context"
-	"fmt"
-	"math"
 
 	"shellgame/model"
 	"shellgame/model/config"
@@ -103,9 +101,6 @@ func (b *Playback) ask(ctx context.Context, s *model.Session, qs []question) (*m
 	belief := &model.Belief{Vars: map[string]model.Opinion{}}
 	for i, q := range qs {
 		top := out.Top(i, 0)
-		if p := float64(top.P); math.IsNaN(p) || math.IsInf(p, 0) {
-			return nil, fmt.Errorf("playback: the answer about %s: got probability %v, want a finite number", q.v, top.P)
-		}
 		o := model.Opinion{Word: task.Word(int32(top.ID)), P: top.P, Right: int32(top.ID) == task.NumberID(q.answer)}
 		if !q.bit {
 			belief.Vars[q.v.String()] = o

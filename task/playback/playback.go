@@ -34,6 +34,7 @@ type Playback struct {
 	left    map[at][]float32 // states that a patch replaced
 	ends    map[int]bool     // tokens that end a statement
 	answers map[int]string   // by token: the word that truly comes next, after ==
+	broken  error            // once the model has computed what is no number
 }
 
 // ownSlots are the state slots of a playback without questions: its session's, and one for who reads
@@ -96,14 +97,21 @@ func (b *Playback) Steps() []*model.Step { return b.steps }
 // Done reports whether the whole program has been read.
 func (b *Playback) Done() bool { return len(b.steps) == len(b.Program.Tokens()) }
 
-// Step reads the next token. At the end it returns nil.
+// Step reads the next token. At the end it returns nil. After [model.ErrNotFinite] the error stays.
 func (b *Playback) Step(ctx context.Context) (*model.Step, error) {
 	if b.Done() {
 		return nil, nil
 	}
+	if b.broken != nil {
+		return nil, b.broken
+	}
 	t := len(b.steps)
 	tok := b.Program.Tokens()[t]
 	s, err := b.session.TraceStep(ctx, int(tok.ID))
+	if errors.Is(err, model.ErrNotFinite) {
+		b.broken = fmt.Errorf("word %d, %s: %w", t, tok.Word(), err)
+		return nil, b.broken
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ type Hooks struct {
 	Theme func(stage.Theme)                                               // light or dark
 	Show  func(visible bool)                                              // draw, or stop drawing
 	Files func(ctx context.Context, base, model string) safetensors.Files // where a checkpoint is
-	// Open opens a device: auto, gpu or cpu. Nil: [check.OpenSteps].
+	// Open opens a device: auto, gpu or cpu. Nil: [check.OpenQuick].
 	Open func(ctx context.Context, kind string) (check.Opened, error)
 }
 
@@ -48,6 +48,9 @@ type Event struct {
 	Layer *int   `json:"layer,omitempty"`
 	Head  *int   `json:"head,omitempty"`
 	T     *int   `json:"t,omitempty"`
+
+	Refused  *Refusal `json:"refused,omitempty"` // of device
+	Software bool     `json:"software,omitempty"`
 
 	// of belief
 	Lane   *int          `json:"lane,omitempty"`
@@ -88,12 +91,14 @@ type Engine struct {
 	askTook time.Duration // how long the last belief took
 	pace    pace
 	trusted bool // reading prompts was checked on this device
+	proven  bool // all kernels of a step were
+	losses  []time.Time
 }
 
 // New makes an engine.
 func New(h Hooks) *Engine {
 	if h.Open == nil {
-		h.Open = check.OpenSteps
+		h.Open = check.OpenQuick
 	}
 	return &Engine{hooks: h, models: map[string]*held{}, lanes: [2]*lane{newLane(0), newLane(1)}, wake: make(chan struct{}, 1)}
 }
@@ -170,6 +175,8 @@ type Reply struct {
 	Adapter  string           `json:"adapter,omitempty"`
 	Trusted  bool             `json:"trusted,omitempty"`
 	Reason   string           `json:"reason,omitempty"`
+	Refused  *Refusal         `json:"refused,omitempty"`
+	Software bool             `json:"software,omitempty"`
 	Version  string           `json:"version,omitempty"`
 	Model    *model.ModelInfo `json:"model,omitempty"`
 	Program  string           `json:"program,omitempty"`
@@ -224,7 +231,9 @@ func (e *Engine) Handle(ctx context.Context, message []byte) []byte {
 		if j.waiting {
 			<-e.wake
 		}
-		reply = e.work(ctx, j)
+		if reply = e.work(ctx, j); j.then != nil {
+			j = j.then
+		}
 	}
 	return reply
 }
@@ -249,6 +258,9 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 			continue
 		default:
 		}
+		if e.dueProof() {
+			e.prove(ctx)
+		}
 		j := e.ready()
 		busy := j != nil
 		if busy {
@@ -264,6 +276,8 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 				e.ask(ctx)
 				continue
 			}
+			quiet = time.After(wait)
+		} else if wait := proofAfter - time.Since(e.heard); !busy && e.unproven() {
 			quiet = time.After(wait)
 		}
 		if busy {
@@ -290,11 +304,8 @@ func (e *Engine) accept(ctx context.Context, message []byte) ([]byte, *job) {
 	}
 	var r Reply
 	j, err := e.serve(ctx, q, &r)
-	if errors.Is(err, webgpu.ErrDeviceLost) && q.Type != "init" {
-		if err = e.recover(ctx, err); err == nil {
-			r = Reply{}
-			j, err = e.serve(ctx, q, &r)
-		}
+	if q.Type != "init" && e.ill(err) {
+		j, err = e.again(ctx, q, &r, err)
 	}
 	if j != nil && err == nil {
 		return nil, j
@@ -384,12 +395,9 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 	case "drift":
 		return e.drift(ctx, q)
 	case "check":
-		if e.dev.Device == nil {
-			return nil, errNoDevice
-		}
-		c, err := check.Run(ctx, e.dev.Device, q.Full)
-		r.Check = c
-		return nil, err
+		return e.check(ctx, q)
+	case "test":
+		return nil, e.test(ctx)
 	case "steps":
 		return nil, e.steps(q, r)
 	case "show":
@@ -460,7 +468,7 @@ func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	if e.dev.Device != nil {
 		e.dev.Device.Close()
 	}
-	e.dev, e.pace, e.trusted, e.askTook = check.Opened{}, newPace(), false, 0
+	e.dev, e.pace, e.trusted, e.proven, e.askTook = check.Opened{}, newPace(), false, false, 0
 	dev, err := e.hooks.Open(ctx, kind)
 	if err != nil {
 		return err
@@ -468,6 +476,7 @@ func (e *Engine) open(ctx context.Context, q request, r *Reply) error {
 	e.dev, e.init = dev, q
 	info := dev.Device.Info()
 	r.Device, r.Adapter, r.Trusted, r.Reason, r.Version = deviceName(info), info.Adapter, dev.Trusted, dev.Reason, version.String()
+	r.Refused, r.Software = refusal(dev), info.Software
 	r.Samples = suggest(info)
 	if e.hooks.Theme != nil && q.Theme != "" {
 		e.hooks.Theme(theme(q.Theme))
@@ -480,26 +489,6 @@ func deviceName(i webgpu.Info) string {
 		return "cpu"
 	}
 	return "webgpu"
-}
-
-// recover opens a lost device again, as itself or as the CPU, and brings each lane to where it was:
-// nothing that was typed is lost.
-func (e *Engine) recover(ctx context.Context, lost error) error {
-	e.event(Event{Event: "device-lost", Error: oneLine(lost)})
-	was, q := e.lanes, e.init
-	q.Device = "auto"
-	var r Reply
-	if err := e.open(ctx, q, &r); err != nil {
-		return err
-	}
-	for _, l := range was {
-		if err := e.restore(ctx, l); err != nil {
-			return err
-		}
-	}
-	e.show()
-	e.event(Event{Event: "device", What: r.Device, Text: r.Adapter, Error: r.Reason})
-	return nil
 }
 
 func (e *Engine) event(ev Event) {

@@ -566,7 +566,7 @@ func TestDeviceLoss(t *testing.T) {
 				names = append(names, ev.Event+" "+ev.What)
 			}
 		}
-		if !slices.Equal(names, []string{"device-lost ", "device cpu"}) {
+		if !slices.Equal(names, []string{"device-lost lost", "device cpu"}) {
 			t.Errorf("%s: events %q", what, names)
 		}
 		for lane := range 2 {

@@ -2,12 +2,9 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"slices"
-
-	"shellgame/webgpu"
 )
 
 // job is a request that takes long. It is computed in parts.
@@ -18,6 +15,9 @@ type job struct {
 	waiting bool // for what comes with a wake: until then a turn is of no use
 	cancel  context.CancelFunc
 	next    func() (struct{}, bool)
+	own     bool  // nobody asked for it: there is no reply
+	ill     error // what is wrong with the device, as the job found out
+	then    *job  // what does its work again
 }
 
 // begin starts a job. body calls pause where other messages may be answered, holds no lane or other
@@ -64,13 +64,25 @@ func (e *Engine) work(ctx context.Context, j *job) []byte {
 func (e *Engine) end(ctx context.Context, j *job) []byte {
 	j.cancel()
 	e.jobs = slices.DeleteFunc(e.jobs, func(o *job) bool { return o == j })
-	if errors.Is(j.err, webgpu.ErrDeviceLost) {
-		j.err = fmt.Errorf("the GPU was lost on the way, ask again: %w", j.err)
-		if err := e.recover(ctx, j.err); err != nil {
-			j.err = err
+	if j.ill == nil && e.illInJob(j.err) {
+		j.ill, j.err = j.err, fmt.Errorf("the GPU failed on the way, ask again: %w", j.err)
+	}
+	reply := seal(j.q, j.reply, j.err)
+	if j.ill != nil {
+		err := e.recover(ctx, j.ill)
+		if err == nil && j.q.Type == "load" {
+			if j.then, err = e.load(ctx, j.q); err == nil {
+				return nil
+			}
+		}
+		if err != nil {
+			reply = seal(j.q, Reply{}, err)
 		}
 	}
-	return seal(j.q, j.reply, j.err)
+	if j.own {
+		return nil
+	}
+	return reply
 }
 
 // endJobs ends all jobs, whose models are about to go. Their replies are sent later.
@@ -80,7 +92,9 @@ func (e *Engine) endJobs() {
 		for more := true; more; {
 			_, more = j.next()
 		}
-		e.late = append(e.late, seal(j.q, j.reply, j.err))
+		if !j.own {
+			e.late = append(e.late, seal(j.q, j.reply, j.err))
+		}
 	}
 	e.jobs = nil
 }

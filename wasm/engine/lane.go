@@ -16,7 +16,6 @@ import (
 	"shellgame/stage"
 	"shellgame/task"
 	"shellgame/task/playback"
-	"shellgame/webgpu"
 )
 
 // lane is a model, changed or not, with its own program and its own place in it.
@@ -513,7 +512,7 @@ func (e *Engine) ask(ctx context.Context) {
 	start := time.Now()
 	step, err := l.play.Ask(ctx)
 	if err != nil {
-		if errors.Is(err, webgpu.ErrDeviceLost) {
+		if e.ill(err) {
 			err = e.recover(ctx, err)
 		}
 		if err != nil {

@@ -114,7 +114,7 @@ func (e *Engine) curve(ctx context.Context, q request) (*job, error) {
 			m, err := e.curveOf(ctx, name, eval.Options{Task: t, Levels: q.Levels, Samples: q.Samples, Seed: q.Seed, Tokens: mostRun}, pause, func(s eval.Score, done int) {
 				e.event(Event{Event: "curve", Model: name, N: s.N, Right: &s.Right, Samples: s.Samples, Done: int64(before + done), Total: int64(total)})
 			})
-			if errors.Is(err, webgpu.ErrDeviceLost) {
+			if e.illInJob(err) {
 				return err
 			}
 			if err != nil && ctx.Err() == nil {
@@ -210,7 +210,7 @@ func (e *Engine) answers(ctx context.Context, q request) (*job, error) {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			if errors.Is(err, webgpu.ErrDeviceLost) {
+			if e.illInJob(err) {
 				return err
 			}
 			if err != nil {

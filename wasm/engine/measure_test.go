@@ -394,7 +394,7 @@ func TestDeviceLossInACurve(t *testing.T) {
 	p.ask(`{"type":"run","program":%q}`, swaps)
 	p.ask(`{"type":"seek","t":3}`)
 	p.device.left = 5
-	p.refuse("the GPU was lost on the way, ask again", `{"type":"curve","task":"st","models":["st-constructed"],"levels":[4],"samples":64}`)
+	p.refuse("the GPU failed on the way, ask again", `{"type":"curve","task":"st","models":["st-constructed"],"levels":[4],"samples":64}`)
 	if a := p.ask(`{"type":"step"}`); *a.T != 4 {
 		t.Errorf("the lane went on at %d, want 4", *a.T)
 	}
