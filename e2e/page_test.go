@@ -97,16 +97,7 @@ func asTheTerminal(p page, model string) {
 		p.Fatal(err)
 	}
 	program, _ := got.Trace["program"].(string)
-	trace := exec.Command(served.bin, "trace", "--device", "cpu", "--model", "web/zoo/"+model, program)
-	trace.Dir = root
-	out, err := trace.Output()
-	if err != nil {
-		p.Fatalf("shellgame trace: %v", err)
-	}
-	var want map[string]any
-	if err := json.Unmarshal(out, &want); err != nil {
-		p.Fatal(err)
-	}
+	want := command(p, "trace", "--device", "cpu", "--model", "web/zoo/"+model, program)
 	steps, _ := got.Trace["steps"].([]any)
 	all, _ := want["steps"].([]any)
 	if len(steps) < 20 || len(steps) > len(all) {
@@ -117,6 +108,22 @@ func asTheTerminal(p page, model string) {
 	if numbers < 100_000 {
 		p.Errorf("compared %d numbers, want the states of %d steps", numbers, len(steps))
 	}
+}
+
+// command is what the command prints, as JSON.
+func command(p page, args ...string) map[string]any {
+	p.Helper()
+	c := exec.Command(served.bin, args...)
+	c.Dir = root
+	out, err := c.Output()
+	if err != nil {
+		p.Fatalf("shellgame %v: %v", args, err)
+	}
+	var v map[string]any
+	if err := json.Unmarshal(out, &v); err != nil {
+		p.Fatal(err)
+	}
+	return v
 }
 
 func compare(p page, at string, got, want any, numbers *int) {

@@ -6,11 +6,14 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/x448/float16"
 
 	"shellgame/internal/chrome"
 	"shellgame/model/safetensors"
@@ -161,6 +164,9 @@ func breakCheckpoints(models string) error {
 	if err := os.CopyFS(filepath.Join(models, "a good one"), good); err != nil {
 		return err
 	}
+	if err := overflow(filepath.Join(models, "overflow"), good); err != nil {
+		return err
+	}
 	for _, c := range checkpoints {
 		if c.damage == nil {
 			continue
@@ -174,6 +180,48 @@ func breakCheckpoints(models string) error {
 		}
 	}
 	return nil
+}
+
+// overflow is a checkpoint of finite weights whose state is infinite after a word or two.
+func overflow(dir string, good fs.FS) error {
+	if err := os.CopyFS(dir, good); err != nil {
+		return err
+	}
+	path := filepath.Join(dir, "model.safetensors")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	f, err := safetensors.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return err
+	}
+	var entries []safetensors.Entry
+	for _, name := range f.Names() {
+		x, _ := f.Tensor(name)
+		factor := float32(1)
+		switch {
+		case strings.HasSuffix(name, "v_proj.weight"):
+			factor = 1e35
+		case strings.HasSuffix(name, "attention_layer_norm.weight"):
+			factor = 1e5
+		}
+		v := make([]float32, x.Elems())
+		for i := range v {
+			v[i] = factor * float16.Frombits(binary.LittleEndian.Uint16(data[int(x.Offset)+2*i:])).Float32()
+		}
+		e, err := safetensors.EntryF32(name, safetensors.F32, x.Shape, v)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, e)
+	}
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	return safetensors.Write(out, entries, nil)
 }
 
 func edit(path, old, new string) error {

@@ -192,8 +192,11 @@ func (w *watch) scoped(what string, f func() error) error {
 	err := f()
 	for range scopes {
 		caught, popErr := await(w.device.Call("popErrorScope"))
-		if err == nil && popErr != nil {
-			err = fmt.Errorf("webgpu: %s: %v: %w", what, popErr, ErrDeviceLost)
+		if err == nil && popErr != nil { // the browser says why a little later
+			w.explain()
+			if err = w.err(); err == nil {
+				err = fmt.Errorf("webgpu: %s: %v: %w", what, popErr, ErrDeviceLost)
+			}
 		}
 		if err == nil && caught.Type() == js.TypeObject {
 			err = gpuError(what, describe(caught))

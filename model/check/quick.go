@@ -224,7 +224,8 @@ const (
 	slowest   = 2e9 // operations a second
 	paceSize  = 512 // D and N of the product
 	paceRows  = 64
-	paceTries = 5
+	paceTries = 5 // at most, since a busy page adds to what a play takes
+	paceTime  = time.Second
 )
 
 // likeHardware refuses an adapter of a browser that computes as slowly as a CPU and does not say that
@@ -253,13 +254,16 @@ func likeHardware(ctx context.Context, dev webgpu.Device) error {
 	}
 	rec := &webgpu.Recording{Name: "pace"}
 	rec.Dispatch("pace", shaders.MatVec, shaders.C{"W_KIND": shaders.F16}, shaders.MatMulParams{N: paceSize, D: paceSize, XStride: paceSize, YStride: paceSize}, bufs[0], bufs[1], bufs[2])
+	for range 7 { // as many as the check reads back, which the device then collects with the same pipeline
+		rec.Read(bufs[2], 0, 4, 0)
+	}
 	p, err := dev.Prepare(ctx, rec)
 	if err != nil {
 		return err
 	}
 	defer p.Release()
-	best := 0.0
-	for range paceTries {
+	best, first := 0.0, time.Now()
+	for i := 0; i < paceTries && (i < 2 || time.Since(first) < paceTime); i++ {
 		start := time.Now()
 		if _, err := p.Play(ctx, shaders.Step{Tokens: paceRows, Seqs: 1}); err != nil {
 			return err
@@ -269,5 +273,5 @@ func likeHardware(ctx context.Context, dev webgpu.Device) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("check: %s calls itself hardware and computes %.1f GFLOP/s, want at least %.0f: %w", info.Adapter, best/1e9, slowest/1e9, ErrSlow)
+	return fmt.Errorf("check: it calls itself hardware and computes %.2g GFLOP/s, want at least %.0f: %w", best/1e9, slowest/1e9, ErrSlow)
 }

@@ -138,6 +138,9 @@ func (e *Engine) check(ctx context.Context, q request) (*job, error) {
 			e.event(Event{Event: "progress", What: "check", Done: int64(done), Total: int64(total)})
 			pause()
 		})
+		if ctx.Err() != nil {
+			return errCancelled
+		}
 		if err != nil {
 			return err
 		}

@@ -201,7 +201,7 @@ func TestCheckInFull(t *testing.T) {
 
 // The kernels that the check at start leaves out are compared when there is nothing to do.
 func TestProof(t *testing.T) {
-	for _, kernel := range []string{"", "conv"} {
+	for _, kernel := range []string{"", "gdn_inputs"} {
 		p, gpu := ailing(t)
 		events := make(chan Event, 64)
 		p.e.hooks.Event = func(ev Event) { events <- ev }
@@ -209,7 +209,7 @@ func TestProof(t *testing.T) {
 			gpu.Fault = faulty.Fault{Kind: faulty.Numbers, Kernel: kernel}
 		}
 		_, _, stop := p.live()
-		want := map[string]string{"": "proven", "conv": "device"}[kernel]
+		want := map[string]string{"": "proven", "gdn_inputs": "device"}[kernel]
 		for ev := (Event{}); ev.Event != want; {
 			select {
 			case ev = <-events:

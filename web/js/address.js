@@ -259,6 +259,10 @@ export function plainAddress(location, all) {
   return location.pathname + writeQuery(location.search, query) + writePlain(fragment);
 }
 
+// addressHolds tells whether choices are small enough to be read again.
+export const addressHolds = (location, all) => [all.program, all.draft].every((s) => s === null || s.length <= limits.text)
+  && new URL(plainAddress(location, all), location.href).hash.length <= limits.fragment;
+
 // folderOf is the address of a folder of http or https, or undefined.
 export function folderOf(text, base) {
   try {

@@ -3,9 +3,11 @@
 // end; total is 0 while unknown (a compressed transfer hides it).
 export async function fetchBytes(url, type, progress, fetcher = fetch) {
   const r = await fetcher(url);
-  if (!r.ok) throw new Error(`${url}: the server answered ${r.status} ${r.statusText}`.trim());
+  // An answer is final, a connection that breaks is not.
+  const final = (text) => Object.assign(new Error(text), { final: true });
+  if (!r.ok) throw final(`${url}: the server answered ${r.status} ${r.statusText}`.trim());
   const got = r.headers.get("content-type") ?? "";
-  if (/^text\/html/.test(got)) throw new Error(`${url}: got a web page (${got}), want ${type}`);
+  if (/^text\/html/.test(got)) throw final(`${url}: got a web page (${got}), want ${type}`);
   const total = r.headers.get("content-encoding") ? 0 : Number(r.headers.get("content-length")) || 0;
   let done = 0;
   let last = -Infinity;

@@ -8,6 +8,13 @@ export class Link {
   #origin;
   #target;
 
+  // called with the type of a request that has waited for a moment, and with ""
+  // when it has been answered
+  onbusy = () => {};
+  #oldest;
+  #late;
+  #busy = false;
+
   // here is the window that receives, target() the one to talk to, or null.
   constructor(here, target) {
     this.#here = here;
@@ -23,7 +30,8 @@ export class Link {
     if (!target) return Promise.reject(new Error("the engine is not there"));
     const id = this.#next++;
     return new Promise((resolve, reject) => {
-      this.#waiting.set(id, { resolve, reject, type });
+      this.#waiting.set(id, { resolve, reject, type, since: Date.now() });
+      this.#watch();
       // In a sandbox page and frame have origins of their own, which no message can name.
       target.postMessage({ sg: 1, id, type, ...fields }, this.#origin === "null" ? "*" : this.#origin);
     });
@@ -35,6 +43,22 @@ export class Link {
   drop(why) {
     for (const w of this.#waiting.values()) w.reject(new Error(why));
     this.#waiting.clear();
+    this.#watch();
+  }
+
+  // What says by itself how far it is does not count.
+  #watch() {
+    const oldest = [...this.#waiting.values()].find((w) => !["check", "curve", "answers", "write"].includes(w.type));
+    if (oldest === this.#oldest) return;
+    this.#oldest = oldest;
+    clearTimeout(this.#late);
+    if (this.#busy) this.onbusy("");
+    this.#busy = false;
+    if (!oldest) return;
+    this.#late = setTimeout(() => {
+      this.#busy = true;
+      this.onbusy(oldest.type);
+    }, Math.max(oldest.since + 400 - Date.now(), 0));
   }
 
   close() {
@@ -53,6 +77,7 @@ export class Link {
     const w = this.#waiting.get(m.re);
     if (!w) return;
     this.#waiting.delete(m.re);
+    this.#watch();
     if (m.ok) {
       w.resolve(m);
       return;

@@ -1,13 +1,15 @@
 // The page: controls, playback and the hand-over from the recorded first
 // picture to the live engine in the frame.
-import { Keeper, checkChoices, decodeName, folderOf, maxSize, plainAddress, readAddress, writeAddress, writeQuery } from "./address.js";
+import { Keeper, addressHolds, checkChoices, decodeName, folderOf, maxSize, plainAddress, readAddress, writeAddress, writeQuery } from "./address.js";
 import { asset } from "./asset.js";
+import { onWake } from "./awake.js";
 import { describe } from "./changes.js";
 import { serveEmbed } from "./embed-api.js";
 import { style } from "./dom.js";
 import { fetchBytes } from "./fetch.js";
 import { fitModel, fitZoo } from "./fit.js";
 import { bytes, percent, progress } from "./format.js";
+import { keep, kept } from "./keep.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
 import { Offline } from "./offline.js";
@@ -16,10 +18,15 @@ import { Player, engineSource, traceSource } from "./player.js";
 import { answerAt, lines, markStatements, readTrace, spoken, wordsOf } from "./trace.js";
 import { Second } from "./second.js";
 import { Store, defaults } from "./store.js";
+import { Trust } from "./trust.js";
 import { Views } from "./views.js";
 
 const $ = (id) => document.getElementById(id);
 const opened = await readAddress(location);
+// What a page that died in this tab left in its editor comes back as if the link had it.
+const back = opened.values.embed ? null : kept();
+const brought = back !== null && back !== opened.values.draft && back !== opened.values.program;
+if (brought) opened.values.draft = back;
 
 const tasks = {
   st: { hint: "Five values, n swaps. Who holds what at the end? Attention alone loses track.", size: "Swaps n" },
@@ -56,6 +63,7 @@ const link = new Link(window, () => frame?.contentWindow ?? null);
 const store = new Store(location.search || location.hash ? opened.values : { panel: "cups", ...opened.values });
 const keeper = new Keeper(store, window);
 const offline = new Offline();
+const trust = new Trust({ page, store, link, first: () => first, notice: (...a) => notice(...a) });
 const themed = new Set(); // what else is drawn anew when the colours change
 const followers = new Set(); // what else follows the playback
 const listeners = new Map(); // of the engine's events, by name
@@ -131,6 +139,11 @@ const withLessons = async (f) => {
 app.onMoment(marks($("marks")));
 const tell = (name, m) => { for (const f of listeners.get(name) ?? []) f(m); };
 for (const name of ["curve", "wrote"]) link.on(name, (m) => tell(name, m));
+// A request that waits is shown, whoever made it.
+link.onbusy = (type) => {
+  $("device").toggleAttribute("data-busy", type !== "");
+  $("busy").textContent = type && "the engine is busy";
+};
 
 // ---- small things of the page
 
@@ -692,7 +705,10 @@ store.on((keys) => {
   if (keys.has("projector")) applyProjector();
   if (keys.has("speed")) applySpeed();
   if (keys.has("draft")) showDraft();
+  if ((keys.has("draft") || keys.has("program")) && !store.get("embed")) keep(store.get("draft") ?? store.get("program"));
 });
+// A page that ends in order leaves all in its address, what fits there.
+addEventListener("pagehide", () => { if (page.settled && addressHolds(location, store.all())) keep(null); });
 for (const d of document.querySelectorAll("dialog")) d.addEventListener("click", (e) => { if (e.target === d) d.close(); });
 
 $("card").addEventListener("click", async () => {
@@ -708,61 +724,6 @@ $("card").addEventListener("click", async () => {
     $("card-text").textContent = `The card could not be read: ${e.message}`;
   }
 });
-
-function deviceFacts() {
-  const d = page.device;
-  if (!d) {
-    return [["state", page.phase === "failed" ? `no engine: ${page.error}` : "a recorded run; the engine is being loaded"],
-      ["recorded on", first ? [first.device, first.adapter].filter(Boolean).join(", ") : "unknown"]];
-  }
-  return [["device", d.device === "webgpu" ? "WebGPU" : "CPU (Go in WebAssembly)"], ["adapter", d.adapter || "none"],
-    ["trusted", d.device === "cpu" ? "yes: it is the reference" : d.trusted ? "yes: it passed the self-test against the CPU" : "no"],
-    ...(d.reason ? [["why", d.reason]] : []), ...(page.lost ? [["lost", page.lost]] : []),
-    ["drawing", page.noStage ? "HTML and SVG (no WebGL here)" : "WebGL"],
-    ["version", d.version ?? "unknown"], ["browser", navigator.userAgent]];
-}
-$("device").addEventListener("click", () => {
-  $("device-list").replaceChildren(...deviceFacts().flatMap(([k, v]) => {
-    const dt = document.createElement("dt");
-    const dd = document.createElement("dd");
-    dt.textContent = k;
-    dd.textContent = v;
-    return [dt, dd];
-  }));
-  const cpu = store.get("device") === "cpu";
-  $("device-other").hidden = !cpu && page.device?.device === "cpu";
-  $("device-other").textContent = cpu ? "Let it use the GPU" : "Run on the CPU instead";
-  $("device-other").href = (writeQuery(location.search, { device: cpu ? null : "cpu" }) || "?") + location.hash;
-  $("device-copy").textContent = "Copy";
-  $("device-box").showModal();
-});
-$("device-copy").addEventListener("click", async () => {
-  try {
-    await navigator.clipboard.writeText(deviceFacts().map(([k, v]) => `${k}: ${v}`).join("\n"));
-    $("device-copy").textContent = "Copied";
-  } catch {
-    getSelection().selectAllChildren($("device-list"));
-    $("device-copy").textContent = "Selected: press Ctrl+C";
-  }
-});
-
-// plain leaves the part of the program that an error comes from out of it.
-const plain = (error) => String(error ?? "no reason given").replace(/^(webgpu|check|model): /, "")
-  .replace(/^device lost \((\w+)\)/, "$1").replace(/: no WebGPU adapter( context deadline exceeded)?$|: GPU device lost$/, "").replace(/\.$/, "");
-
-function showDevice() {
-  const d = page.device;
-  const gpu = d.device === "webgpu";
-  const after = page.lost ? " \u00b7 after a loss" : "";
-  const why = gpu ? "" : store.get("device") === "cpu" ? " \u00b7 as asked" : page.lost ? "" : " \u00b7 no trusted GPU";
-  badge((gpu ? `WebGPU \u00b7 ${d.adapter}` : "CPU") + why + after, gpu && d.trusted && !page.lost ? "good" : "warn", plain(d.reason || page.lost || (gpu ? d.adapter : "asked for by the link")));
-}
-
-function badge(text, kind, title = text) {
-  $("device-text").textContent = text;
-  $("device").title = title;
-  $("device-dot").className = `dot ${kind}`;
-}
 
 // ---- the engine
 
@@ -807,13 +768,35 @@ function engineFailed(error) {
   link.drop(error);
   enable(false);
   showProgress("");
-  badge("no live engine", "bad");
+  trust.badge("no live engine", "bad");
   $("picture").classList.remove("live");
   const t = player.t;
   if (was === "live" && first) openFirst(Math.min(t, first.steps.length - 1));
   notice("engine", `The live engine ${was === "live" ? "stopped" : "could not start"}: ${error}.${first ? " The recorded run below can still be stepped." : ""}`,
     { bad: true, action: { label: "Try again", run: () => location.reload() } });
+  writeNow();
+  if (!page.settled) keeper.start();
+  page.settled = true;
   fail();
+}
+
+// writeNow puts what was chosen and typed before the address was kept in step into it, so that it is
+// there after a reload.
+function writeNow() {
+  const { values } = opened;
+  if (page.settled || store.get("embed") || (values.program ?? null) === store.get("program") && (values.draft ?? null) === store.get("draft") && !touched) return;
+  try {
+    history.replaceState(null, "", plainAddress(location, store.all()));
+  } catch { /* a frame without an origin of its own has no say */ }
+}
+
+// frameStarts gives up on a frame whose scripts did not come.
+let heard = false; // from the frame's own script
+function frameStarts() {
+  if (page.phase === "live") engineFailed("its frame was loaded again");
+  setTimeout(() => {
+    if (!heard && page.phase !== "live" && page.phase !== "failed") engineFailed("its files could not be loaded whole (stage.html and its scripts)");
+  }, 2000);
 }
 
 function startEngine() {
@@ -823,17 +806,20 @@ function startEngine() {
   const q = new URLSearchParams({ theme: dark() ? "dark" : "light" });
   if (opened.noStage) q.set("stage", "no");
   frame.src = `${asset("stage.html")}?${q}`;
+  frame.addEventListener("load", frameStarts);
   fitFrame();
   $("frame").append(frame);
 }
 
 link.on("progress", (m) => {
+  heard = true;
   const fast = m.what === "checkpoint" ? speed?.at(m.done, m.total) : "";
-  if (m.what !== "answers" && m.what !== "prompt") showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
+  if (m.what === "check") trust.progress(m.done, m.total);
+  else if (m.what !== "answers" && m.what !== "prompt") showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
   tell("progress", m);
 });
 link.on("guard", (m) => { page.noStage = m.noStage; });
-link.on("fatal", (m) => engineFailed(m.error || "no reason given"));
+link.on("fatal", (m) => page.phase !== "failed" && engineFailed(m.error || "no reason given"));
 link.on("belief", (m) => {
   if (m.error) notice("belief", `What the model believes could not be asked: ${m.error}`, { bad: true });
   else if (!m.lane) player.believe(m.t, m.belief, m.truth);
@@ -854,31 +840,24 @@ link.on("stage-lost", (m) => {
   enqueue(() => run(Math.max(player.t, 0)));
 });
 link.on("device-lost", (m) => {
-  page.lost = plain(m.error);
-  reloading = loaded;
+  reloading = loaded || reloading;
   loaded = ""; // should the engine not get that far
-  badge("GPU lost, opening a device again", "bad");
-  notice("device", `The GPU was lost (${page.lost}). Reading the program again\u2026`, { bad: true });
+  trust.ails(m);
 });
 link.on("device", (m) => {
-  page.device = { ...page.device, device: m.what, adapter: m.text, trusted: true, reason: m.error };
   loaded = reloading;
   showProgress("");
-  showDevice();
-  notice("device", `The GPU was lost (${page.lost}). The step was repeated on ${m.what === "webgpu" ? `the GPU, opened again (${m.text})` : `the CPU, since ${plain(m.error)}`}.`);
+  trust.replaced(m);
 });
+link.on("proven", () => trust.proven());
 link.on("ready", async () => {
   showProgress("engine: testing the device");
   try {
     const d = await link.request("init", {
       device: store.get("device"), base: new URL("zoo/", document.baseURI).href,
       theme: dark() ? "dark" : "light", reducedMotion: reduced.matches });
-    page.device = { device: d.device, adapter: d.adapter, trusted: d.trusted, reason: d.reason, version: d.version, samples: d.samples };
     page.phase = "live";
-    showDevice();
-    if (d.device === "cpu" && d.reason && store.get("device") !== "cpu") {
-      notice("device", `Running on the CPU: ${plain(d.reason)}. The numbers are the same, only slower.`);
-    }
+    trust.started(d);
     await takeOver();
   } catch (e) {
     engineFailed(e.message);
@@ -895,7 +874,7 @@ async function takeOver() {
     showControls();
     keeper.quietly(remember);
   }
-  const typed = $("program").value.trim() !== "" && $("program").value !== page.program;
+  const typed = $("program").value.trim() !== "" && $("program").value !== page.program && $("program").value !== back;
   enable(true);
   await enqueue(async () => {
     if (!typed && (asked || touched) || !$("program").value.trim()) {
@@ -905,8 +884,9 @@ async function takeOver() {
     await load($("model").value || (first?.model.name ?? ""));
     await run(typed ? 0 : player.t);
   });
-  page.settled = true;
   keeper.quietly(remember);
+  writeNow();
+  page.settled = true;
   show();
   keeper.start();
   performance.mark("shellgame-live");
@@ -919,7 +899,21 @@ let inView = true; // of the page around this one
 function showStage() {
   if (page.phase === "live" && !page.noStage) link.request("visible", { visible: inView && !document.hidden }).catch(() => {});
 }
-document.addEventListener("visibilitychange", showStage);
+// Where nobody looks a run stands still, since timers do.
+let resume = false;
+document.addEventListener("visibilitychange", () => {
+  showStage();
+  if (document.hidden) {
+    resume = player.playing;
+    player.pause();
+  } else if (resume) {
+    resume = false;
+    player.play();
+  }
+});
+
+// A GPU may have gone, or gone wrong, while the machine slept.
+onWake(() => { if (page.phase === "live") link.request("test").catch((e) => notice("work", e.message, { bad: true })); });
 
 // ---- the page around this one, where there is one
 
@@ -972,7 +966,7 @@ async function readFirst() {
   generated = page.program;
   if (!$("program").value) $("program").value = page.program;
   openFirst(Math.min((asked ? null : opened.values.t) ?? 1, first.steps.length - 1));
-  badge("recorded picture", "");
+  trust.badge("recorded picture", "");
   performance.mark("shellgame-first");
 }
 
@@ -1073,6 +1067,10 @@ $("copy-link").addEventListener("click", async () => {
   }
 });
 
+if (brought) {
+  $("program").value = back;
+  notice("brought", "What you typed is back in the editor: the page had ended before it was kept.");
+}
 applyTheme();
 applyProjector();
 showDraft();

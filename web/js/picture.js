@@ -1,6 +1,7 @@
 // Drawings of the panels: heat maps, colour bars and small charts on one sheet.
 // A sheet is SVG with concrete colours, so that it can be saved as it is; large
 // matrices lie under it as canvases, which do not flicker and cost one node.
+export { latest, timed } from "./timed.js";
 import { css, inkOn, table } from "./colors.js";
 import { el, svg } from "./dom.js";
 import { number } from "./format.js";
@@ -274,37 +275,6 @@ export function onWidth(element, f) {
     was = w;
     f(w);
   }).observe(element);
-}
-
-// timed does f and leaves its time as the performance measure shellgame-panel.
-export function timed(f) {
-  const start = performance.now();
-  f();
-  performance.clearMeasures("shellgame-panel");
-  performance.measure("shellgame-panel", { start });
-}
-
-// latest makes of an asynchronous f one that runs once at a time; of the calls
-// in the meantime only the last is made. It resolves when nothing is left to do.
-export function latest(f) {
-  let running = null;
-  let next = null;
-  const run = async () => {
-    await null; // so that running is set before it is cleared
-    try {
-      while (next) {
-        const mine = next;
-        next = null;
-        await f(...mine, () => next !== null);
-      }
-    } finally {
-      running = null;
-    }
-  };
-  return (...args) => {
-    next = args;
-    return running ??= run();
-  };
 }
 
 // picker is a labelled select: options are [value, text].

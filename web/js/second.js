@@ -2,7 +2,7 @@
 // the program of the first and stands at the same word. It moves only while
 // somebody looks: the view that compares is open, or the stage shows it.
 import { fitSwitches } from "./fit.js";
-import { latest } from "./picture.js";
+import { latest } from "./timed.js";
 import { engineSource } from "./player.js";
 
 export class Second {

@@ -29,13 +29,27 @@ const reason = () => {
 
 globalThis.shellgameFetch = (url, options) => keptFetch(url, options);
 
+// load fetches the module, and again where the connection breaks on the way.
+async function load(go) {
+  for (let left = 2; ; left--) {
+    const what = left === 2 ? "engine" : "engine, asked for again";
+    tell("progress", { what, done: 0, total: 0 });
+    try {
+      const wasm = await fetchBytes(document.querySelector("meta[name=wasm]").content, "application/wasm",
+        (done, total) => tell("progress", { what, done, total }), left === 2 ? fetch : (url) => fetch(url, { cache: "reload" }));
+      return (await WebAssembly.instantiateStreaming(wasm, go.importObject)).instance;
+    } catch (e) {
+      if (left === 0 || e.final) throw e.final ? e : new Error(`its code (${document.querySelector("meta[name=wasm]").content}) could not be loaded whole: ${e.message}`);
+      await new Promise((resolve) => { setTimeout(resolve, 500); });
+    }
+  }
+}
+
 async function main() {
   if (typeof WebAssembly !== "object") throw new Error("this browser has no WebAssembly");
   if (typeof Go !== "function") throw new Error("wasm_exec.js is missing beside stage.html");
   const go = new Go();
-  const wasm = await fetchBytes(document.querySelector("meta[name=wasm]").content, "application/wasm", (done, total) =>
-    tell("progress", { what: "engine", done, total }));
-  const { instance } = await WebAssembly.instantiateStreaming(wasm, go.importObject);
+  const instance = await load(go);
   let code = 0;
   go.exit = (c) => { code = c; };
   await go.run(instance);
