@@ -94,6 +94,11 @@ func (c *runCmd) Run(a *app) error {
 	case talk && !term.IsTerminal(int(os.Stdin.Fd())):
 		return usage("run: got no prompt, want one after the flags, or a terminal to talk in")
 	}
+	if c.Trace != "" {
+		if info, err := os.Stat(filepath.Dir(c.Trace)); err != nil || !info.IsDir() {
+			return fmt.Errorf("--trace: %s is no folder, want one to write %s in", filepath.Dir(c.Trace), filepath.Base(c.Trace))
+		}
+	}
 	tok, err := mf.tokenizer()
 	if err != nil {
 		return err

@@ -167,6 +167,7 @@ func TestRunText(t *testing.T) {
 		{exitFailed, "shellgame: run: the prompt is empty\n", []string{plain, ""}},
 		{exitFailed, "shellgame: tokenizer.json has tokens up to 1499, st-constructed a vocabulary of 288 (vocab_size): they do not belong together\n", []string{"--model", filepath.Join(zoo, "st-constructed"), "--tokenizer", filepath.Join(plain, "tokenizer.json"), "hi"}},
 		{exitUsage, "shellgame: missing flags: --model=DIR, and \"hello\" is no folder; see shellgame --help\n", []string{"hello", "hi"}},
+		{exitFailed, "shellgame: --trace: /none is no folder, want one to write x in\n", []string{plain, "--trace", "/none/x", "hi"}},
 		{exitUsage, "shellgame: --trace: want a prompt: a conversation is not traced; see shellgame --help\n", []string{plain, "--trace", "x"}},
 	} {
 		code, out, err := command(append([]string{"run", "--device", "cpu"}, c.args...)...)
