@@ -189,7 +189,7 @@ func parse(data []byte) (*Config, error) {
 	if err := c.setGDN(o, heads); err != nil {
 		return nil, err
 	}
-	return c, c.setTokens(o, c.EOS, c.Pad)
+	return c, c.setTokens(top, o, c.EOS, c.Pad)
 }
 
 func (c *Config) has(k Kind) bool {
@@ -279,9 +279,17 @@ func (c *Config) setGDN(o *object, heads int) error {
 }
 
 // setTokens reads the special tokens. A class's default that lies outside the
-// vocabulary, as for every small model that leaves it out, counts as none.
-func (c *Config) setTokens(o *object, eos, pad int) error {
+// vocabulary, as for every small model that leaves it out, counts as none. Keys
+// that the language model's own object lacks may stand beside it, in top.
+func (c *Config) setTokens(top, inner *object, eos, pad int) error {
+	has := func(key string) *object {
+		if inner.raw(key) == "" {
+			return top
+		}
+		return inner
+	}
 	one := func(key string, def int) int {
+		o := has(key)
 		if !o.given(key) {
 			if o.raw(key) == "null" || def >= c.N {
 				return -1
@@ -293,7 +301,7 @@ func (c *Config) setTokens(o *object, eos, pad int) error {
 	c.BOS = one("bos_token_id", -1)
 	c.Pad = one("pad_token_id", pad)
 	c.EOS = -1
-	if strings.HasPrefix(o.raw("eos_token_id"), "[") {
+	if o := has("eos_token_id"); strings.HasPrefix(o.raw("eos_token_id"), "[") {
 		c.EOSAll = o.integers("eos_token_id", 0, c.N-1)
 	} else if id := one("eos_token_id", eos); id >= 0 {
 		c.EOSAll = []int{id}
@@ -301,5 +309,5 @@ func (c *Config) setTokens(o *object, eos, pad int) error {
 	if len(c.EOSAll) > 0 {
 		c.EOS = c.EOSAll[0]
 	}
-	return o.err
+	return cmp.Or(inner.err, top.err)
 }

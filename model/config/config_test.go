@@ -409,6 +409,10 @@ func TestQwenDefaults(t *testing.T) {
 	if both.ModelType != Qwen35 || both.D != 512 || !both.Tied || kinds(both) != "gagag" || both.ONormEps != 1e-5 {
 		t.Errorf("qwen3_5: got %+v", both)
 	}
+	ends := mustParse(t, `{"model_type": "qwen3_5", "eos_token_id": [5, 6], "pad_token_id": 7, "text_config": {"pad_token_id": 8}}`)
+	if ends.EOS != 5 || len(ends.EOSAll) != 2 || ends.Pad != 8 {
+		t.Errorf("tokens: got %+v", ends)
+	}
 	// Legacy keys at the top, as Qwen3-Next was published with.
 	old := mustParse(t, qwen(`"rope_theta": 5000000, "partial_rotary_factor": 0.5, "rope_scaling": {"rope_type": "linear", "factor": 2}`)).Layers[3].Rope
 	if old.Theta != 5000000 || old.Dim != 32 || old.Type != "linear" {
@@ -453,6 +457,8 @@ func TestQwenRefused(t *testing.T) {
 		{`{"model_type": "qwen3_5", "text_config": {"hidden_size": 0}}`, `text_config.hidden_size: got 0, want an integer from 1 to 1048576`},
 		{`{"model_type": "qwen3_5", "text_config": {"attention_bias": true}}`, `text_config.attention_bias: got true, want false: not supported`},
 		{`{"model_type": "qwen3_5", "text_config": {"num_experts": 2}}`, `text_config.num_experts: got 2, want 0, or every layer in mlp_only_layers (layer 0 is not): experts are not supported`},
+		{`{"model_type": "qwen3_5", "eos_token_id": -3, "text_config": {}}`, `eos_token_id: got -3, want an integer from 0 to 248319`},
+		{`{"model_type": "qwen3_5", "eos_token_id": 3, "text_config": {"eos_token_id": "x"}}`, `text_config.eos_token_id: got "x", want an integer from 0 to 248319`},
 		{`{"model_type": "qwen3_5", "quantization_config": {}, "text_config": {}}`, `quantization_config: got {}, want none: not supported`},
 		{`{"model_type": "qwen3_5_moe", "text_config": {}}`, `model_type: got "qwen3_5_moe", want olmo3, olmo_hybrid, qwen3_5, qwen3_5_text or qwen3_next`},
 	} {
