@@ -125,6 +125,9 @@ func TestFamiliesSaved(t *testing.T) {
 			want := said(t, m)
 			gputest.Close(t, what+" sharded", gputest.Tolerance{}, said(t, opened(t, cpu, saved(t, cfg, safetensors.F32, 4000))), want)
 			for dtype, u := range roundoff {
+				if tied && dtype != safetensors.BF16 { // the head is the embedding, whatever its type
+					continue
+				}
 				half := saved(t, cfg, dtype, 0)
 				got := said(t, opened(t, cpu, half))
 				gputest.Close(t, fmt.Sprint(what, dtype, " sharded"), gputest.Tolerance{}, said(t, opened(t, cpu, saved(t, cfg, dtype, 2000))), got)
