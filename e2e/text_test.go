@@ -94,6 +94,9 @@ func TestText(t *testing.T) {
 	if got := eval[string](p, `((v) => [v.querySelectorAll("canvas").length, v.querySelector("canvas").width, v.querySelector("canvas").height, v.querySelector(".text-state .hint").textContent].join(" "))(document.querySelector(".view-text"))`); !regexp.MustCompile(`^1 32 16 16 by 32, norm [\d.]+, largest [\d.]+$`).MatchString(got) {
 		t.Errorf("its state is shown as %q", got)
 	}
+	if eval[bool](p, `!document.querySelector(".view-text input[type=checkbox]").closest("label").hidden`) {
+		t.Error("the view offers to leave out a chat template that there is none of")
+	}
 	p.shot("text")
 	eval[bool](p, `((v) => { v.querySelector("textarea").value = "x"; v.querySelector("input").value = 2000; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`)
 	p.wait(`document.querySelector(".text-out").textContent.length > 30`)
@@ -104,6 +107,26 @@ func TestText(t *testing.T) {
 	}
 	if write("", 10, 1); status() != "write: got an empty prompt, want at least one token" {
 		t.Errorf("of an empty prompt the view says %q", status())
+	}
+	chatty := filepath.Join(t.TempDir(), "chatty")
+	if err := os.CopyFS(chatty, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	template := `{"eos_token": "<|im_end|>", "chat_template": "{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{{ '<|im_start|>assistant\n' }}"}`
+	if err := os.WriteFile(filepath.Join(chatty, "tokenizer_config.json"), []byte(template), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.drag(100, 300, chatty)
+	p.live("chatty")
+	p.wait("document.querySelector('.view-text textarea')")
+	asked := write("hi", 5, 1)
+	if !regexp.MustCompile(`^Read 14 tokens at [\d.]+ a second, with its chat template; wrote \d+ tokens? `).MatchString(status()) {
+		t.Errorf("with a chat template the view says %q", status())
+	}
+	eval[bool](p, `((v) => { const raw = v.querySelector("input[type=checkbox]"); if (raw.closest("label").hidden) return false; raw.click(); return true; })(document.querySelector(".view-text"))`)
+	p.shot("text-chat")
+	if plain := write("hi", 5, 1); plain == asked || !regexp.MustCompile(`^Read 2 tokens at [\d.]+ a second; wrote \d+ tokens? `).MatchString(status()) {
+		t.Errorf("without its chat template the view says %q", status())
 	}
 	p.choose("model", "st-constructed")
 	p.live("st-constructed")

@@ -14,12 +14,25 @@ async function tokenizer({ own, folder, files, programs }) {
   return new Uint8Array(await r.arrayBuffer());
 }
 
+// chatOf opens the model's chat template, if it has one: {chat, eos}, or {error}
+// where it cannot be run.
+async function chatOf(t, { own, folder, files, programs }) {
+  const text = async (name) => {
+    if (own) return await files.find((f) => f.name === name)?.file.text() ?? null;
+    const r = await fetch(`${folder}/${name}`);
+    return r.ok ? r.text() : null;
+  };
+  if (programs) return { chat: false };
+  return t.chat(await text("tokenizer_config.json"), await text("chat_template.jinja")).catch((e) => ({ error: e.message }));
+}
+
 const drawn = 320; // CSS pixels of a state's picture at most
 
 export function create(app, root) {
   style("own.css");
   let model = null; // the name that tokens is for
   let tokens = null; // a promise
+  let chat = null; // its chat template, as chatOf says
   let writing = false;
 
   const field = (label, attributes) => {
@@ -32,6 +45,9 @@ export function create(app, root) {
   const topK = field("top-k", { min: "0", max: "1000", step: "1", value: "40" });
   const topP = field("top-p", { min: "0.01", max: "1", step: "0.01", value: "0.95" });
   const seed = field("seed", { min: "0", max: "9007199254740991", step: "1", value: "1" });
+  const raw = el("input", { type: "checkbox" });
+  const plain = el("label", { class: "text-field" }, raw, " without the chat template");
+  plain.hidden = true;
   const go = el("button", { type: "button", class: "primary", onclick: () => (writing ? stop() : write()) }, "Write");
   const said = el("p", { class: "hint", role: "status" });
   const out = el("div", { class: "text-out", tabindex: "0", role: "region", "aria-label": "What the model writes" });
@@ -42,7 +58,7 @@ export function create(app, root) {
   const look = el("div", { class: "text-state" },
     el("div", { class: "row" }, el("label", {}, "State of layer ", layer), el("label", {}, "head ", head), norm), canvas);
   look.hidden = true;
-  root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, go), said, out, look);
+  root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, plain, go), said, out, look);
 
   // opened is the tokenizer of the model that is loaded.
   function opened() {
@@ -50,7 +66,11 @@ export function create(app, root) {
     if (name !== model) {
       tokens?.then((t) => t.close(), () => {});
       model = name;
-      tokens = tokenizer(m).then((data) => Tokens.open(data, (done, total) => { said.textContent = total ? `Fetching the tokenizer: ${Math.round((100 * done) / total)} %` : "Fetching the tokenizer\u2026"; }));
+      tokens = tokenizer(m).then((data) => Tokens.open(data, (done, total) => { said.textContent = total ? `Fetching the tokenizer: ${Math.round((100 * done) / total)} %` : "Fetching the tokenizer\u2026"; })).then(async (t) => {
+        chat = await chatOf(t, m);
+        plain.hidden = !chat.chat && !chat.error;
+        return t;
+      });
       tokens.catch(() => { model = null; });
     }
     return tokens;
@@ -71,7 +91,9 @@ export function create(app, root) {
     let forget = () => {};
     try {
       const t = await opened();
-      const ids = await t.encode(prompt.value);
+      if (chat.error && !raw.checked) throw new Error(`${chat.error}; without it the prompt is taken as it is`);
+      const talk = chat.chat && !raw.checked;
+      const ids = talk ? await t.conversation([{ role: "user", content: prompt.value }]) : await t.encode(prompt.value);
       const stream = await t.stream();
       let failed = null;
       forget = app.on("wrote", (m) => {
@@ -83,11 +105,11 @@ export function create(app, root) {
           out.scrollTop = out.scrollHeight;
         }).catch((e) => { failed ??= e; });
       });
-      const r = await app.request("write", { ids: [...ids], most: most.value, temp: temp.value, topK: topK.value, topP: topP.value, seed: seed.value, ends: [] });
+      const r = await app.request("write", { ids: [...ids], most: most.value, temp: temp.value, topK: topK.value, topP: topP.value, seed: seed.value, ends: talk && chat.eos >= 0 ? [chat.eos] : [] });
       await done;
       if (failed) throw failed;
       text.data += await stream.end();
-      said.textContent = `Read ${rate(r.prompt)}; wrote ${rate(r.written)}${r.done ? ", and ended" : r.cancelled ? ", and was stopped" : ""}.`;
+      said.textContent = `Read ${rate(r.prompt)}${talk ? ", with its chat template" : ""}; wrote ${rate(r.written)}${r.done ? ", and ended" : r.cancelled ? ", and was stopped" : ""}.`;
       choices();
       await state();
     } catch (e) {
