@@ -8,6 +8,7 @@ package webgpu
 import (
 	"context"
 	"errors"
+	"time"
 
 	"shellgame/shaders"
 )
@@ -74,6 +75,7 @@ type Program interface {
 // between two plays of a program.
 type Counts struct {
 	Buffers, Pipelines, BindGroups int
-	Dispatches                     int // encoded, over all plays
-	Live, Bytes                    int // buffers not yet released, and what they hold
+	Dispatches                     int           // encoded, over all plays
+	Live, Bytes                    int           // buffers not yet released, and what they hold
+	Compiling                      time.Duration // spent on Pipelines, as far as the driver does not put it off
 }

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/gogpu/gputypes"
@@ -233,6 +234,8 @@ func (d *gpuDevice) pipelineFor(k *shaders.Kernel, c shaders.C) (*gpuPipeline, e
 	if p := d.pipelines[name]; p != nil {
 		return p, nil
 	}
+	start := time.Now()
+	defer func() { d.counts.Compiling += time.Since(start) }()
 	src, err := k.Source(c)
 	if err != nil {
 		return nil, err
