@@ -91,9 +91,9 @@ var swiglu = []line{
 	{"mlp.down_proj.weight", "mlp.down", whole},
 }
 
-// other is the layer type besides full_attention.
+// other is the layer type besides full_attention, of several the first by name.
 func (f *family) other() string {
-	for kind := range f.layers {
+	for _, kind := range slices.Sorted(maps.Keys(f.layers)) {
 		if kind != fullAttention {
 			return kind
 		}

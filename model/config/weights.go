@@ -145,63 +145,61 @@ func join(a, b string) string {
 	return strings.Join(words, " ")
 }
 
+// need is a matrix [rows, cols], or a vector where cols is 0.
+type need struct {
+	role, why  string
+	rows, cols int
+}
+
 // roles lists the weights of a layer, without names.
 func roles(c *Config, l Layer) []Weight {
-	var list []Weight
-	add := func(role, why string, shape ...int) { list = append(list, Weight{Role: role, Shape: shape, why: why}) }
-	d := fmt.Sprintf("hidden_size=%d", c.D)
-	norm := func(role string) { add(role, d, c.D) }
+	d := fmt.Sprintf(" hidden_size=%d", c.D)
+	norm := []need{{"norm_a", d[1:], c.D, 0}}
+	var list []need
 	if l.PreNorm {
-		norm("norm_a")
+		list = norm
 	}
 	if l.Kind == GDN {
-		keys := fmt.Sprintf("linear_num_key_heads=%d linear_key_head_dim=%d", c.HK, c.K)
-		values := fmt.Sprintf("linear_num_value_heads=%d linear_value_head_dim=%d", c.HV, c.V)
+		k, v := c.HK*c.K, c.HV*c.V
 		perHead := fmt.Sprintf("linear_num_value_heads=%d", c.HV)
-		add("gdn.q", keys+" "+d, c.HK*c.K, c.D)
-		add("gdn.k", keys+" "+d, c.HK*c.K, c.D)
-		add("gdn.v", values+" "+d, c.HV*c.V, c.D)
-		add("gdn.a", perHead+" "+d, c.HV, c.D)
-		add("gdn.b", perHead+" "+d, c.HV, c.D)
-		add("gdn.g", values+" "+d, c.HV*c.V, c.D)
-		add("gdn.conv", fmt.Sprintf("%s %s linear_conv_kernel_dim=%d", keys, values, c.W), c.C(), c.W)
-		list[len(list)-1].Conv = true
-		add("gdn.A_log", perHead, c.HV)
-		add("gdn.dt_bias", perHead, c.HV)
-		add("gdn.o_norm", fmt.Sprintf("linear_value_head_dim=%d", c.V), c.V)
-		add("gdn.o", values+" "+d, c.D, c.HV*c.V)
+		dim := fmt.Sprintf("linear_value_head_dim=%d", c.V)
+		keys, values := fmt.Sprintf("linear_num_key_heads=%d linear_key_head_dim=%d", c.HK, c.K), perHead+" "+dim
+		list = append(list,
+			need{"gdn.q", keys + d, k, c.D}, need{"gdn.k", keys + d, k, c.D}, need{"gdn.v", values + d, v, c.D},
+			need{"gdn.a", perHead + d, c.HV, c.D}, need{"gdn.b", perHead + d, c.HV, c.D}, need{"gdn.g", values + d, v, c.D},
+			need{"gdn.conv", fmt.Sprintf("%s %s linear_conv_kernel_dim=%d", keys, values, c.W), c.C(), c.W},
+			need{"gdn.A_log", perHead, c.HV, 0}, need{"gdn.dt_bias", perHead, c.HV, 0},
+			need{"gdn.o_norm", dim, c.V, 0}, need{"gdn.o", values + d, c.D, v})
 	} else {
 		q, kv := c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
-		qWhy := fmt.Sprintf("num_attention_heads=%d", c.Heads)
-		kvWhy := fmt.Sprintf("num_key_value_heads=%d", c.KVHeads)
-		if c.HeadDim*c.Heads != c.D {
-			dim := fmt.Sprintf(" head_dim=%d", c.HeadDim)
-			qWhy, kvWhy = qWhy+dim, kvWhy+dim
+		dim := fmt.Sprintf("head_dim=%d", c.HeadDim)
+		qWhy, kvWhy := fmt.Sprintf("num_attention_heads=%d", c.Heads), fmt.Sprintf("num_key_value_heads=%d", c.KVHeads)
+		if q != c.D {
+			qWhy, kvWhy = qWhy+" "+dim, kvWhy+" "+dim
 		}
-		add("attn.q", qWhy+" "+d, q, c.D)
-		add("attn.k", kvWhy+" "+d, kv, c.D)
-		add("attn.v", kvWhy+" "+d, kv, c.D)
+		list = append(list, need{"attn.q", qWhy + d, q, c.D}, need{"attn.k", kvWhy + d, kv, c.D}, need{"attn.v", kvWhy + d, kv, c.D})
 		if c.AttnGate {
-			add("attn.gate", qWhy+" "+d, q, c.D)
+			list = append(list, need{"attn.gate", qWhy + d, q, c.D})
 		}
+		norms := []need{{"attn.q_norm", qWhy, q, 0}, {"attn.k_norm", kvWhy, kv, 0}}
 		if c.HeadNorm {
-			add("attn.q_norm", fmt.Sprintf("head_dim=%d", c.HeadDim), c.HeadDim)
-			add("attn.k_norm", fmt.Sprintf("head_dim=%d", c.HeadDim), c.HeadDim)
-		} else {
-			add("attn.q_norm", qWhy, q)
-			add("attn.k_norm", kvWhy, kv)
+			norms = []need{{"attn.q_norm", dim, c.HeadDim, 0}, {"attn.k_norm", dim, c.HeadDim, 0}}
 		}
-		add("attn.o", qWhy+" "+d, c.D, q)
+		list = append(append(list, norms...), need{"attn.o", qWhy + d, c.D, q})
 	}
 	if !l.PreNorm {
-		norm("norm_a")
+		list = append(list, norm...)
 	}
-	norm("norm_m")
-	ff := fmt.Sprintf("intermediate_size=%d %s", c.FF, d)
-	add("mlp.gate", ff, c.FF, c.D)
-	add("mlp.up", ff, c.FF, c.D)
-	add("mlp.down", ff, c.D, c.FF)
-	return list
+	ff := fmt.Sprintf("intermediate_size=%d", c.FF) + d
+	list = append(list, need{"norm_m", d[1:], c.D, 0}, need{"mlp.gate", ff, c.FF, c.D}, need{"mlp.up", ff, c.FF, c.D}, need{"mlp.down", ff, c.D, c.FF})
+	weights := make([]Weight, len(list))
+	for i, n := range list {
+		weights[i] = Weight{Role: n.role, why: n.why, Shape: []int{n.rows}, Conv: n.role == "gdn.conv"}
+		if n.cols > 0 {
+			weights[i].Shape = []int{n.rows, n.cols}
+		}
+	}
+	return weights
 }
 
 // named gives weights the forms of a table's lines, whose files lie below file,
