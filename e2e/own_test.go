@@ -219,7 +219,7 @@ func TestDrop(t *testing.T) {
 	}
 	shard := filepath.Join(t.TempDir(), "sharded")
 	splitInto(t, dir, shard)
-	p := open(t, chrome.Options{}, "?device=cpu&task=st&model=st-gdn-neg&n=4")
+	p := open(t, chrome.Options{}, "?device=cpu&task=st&model=st-gdn-neg&n=4&weights=int8")
 	p.live("st-gdn-neg")
 	p.drag(100, 300, dir)
 	p.live("my <b>model")
@@ -228,6 +228,9 @@ func TestDrop(t *testing.T) {
 	}
 	if said := p.ask(); !strings.Contains(said, "right") {
 		t.Errorf("the page says %q, want a right answer", said)
+	}
+	if said := p.text("model-hint"); !strings.Contains(said, "int8 weights") {
+		t.Errorf("the page says %q, want the weights that the link asks for", said)
 	}
 	// On the frame, over its drawings.
 	at := eval[[]float64](p, "((r) => [r.x + r.width / 2, r.y + 40])(document.querySelector('#frame').getBoundingClientRect())")

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/x448/float16"
 
@@ -490,9 +492,16 @@ func (l *loader) quantized(w weight, at int, x []float32) (int, error) {
 	rows := len(x) / w.d
 	l.packed = slices.Grow(l.packed[:0], rows*row)[:rows*row]
 	l.scales = slices.Grow(l.scales[:0], rows*scales)[:rows*scales]
-	for r := range rows {
-		shaders.Quantize(w.kind, x[r*w.d:][:w.d], l.packed[r*row:][:row], l.scales[r*scales:][:scales])
+	var all sync.WaitGroup
+	parts := min(runtime.GOMAXPROCS(0), rows)
+	for part := range parts {
+		all.Go(func() {
+			for r := part * rows / parts; r < (part+1)*rows/parts; r++ {
+				shaders.Quantize(w.kind, x[r*w.d:][:w.d], l.packed[r*row:][:row], l.scales[r*scales:][:scales])
+			}
+		})
 	}
+	all.Wait()
 	return l.m.write(w, at, l.packed, l.scales)
 }
 

@@ -86,7 +86,7 @@ func TestQuantize(t *testing.T) {
 	clear(f[2*d:])
 	f[40] = 3
 	for _, kind := range []uint32{shaders.I8, shaders.I4} {
-		group, most, slack := d, 127, 0.5
+		group, most, slack := d, 127, 0.501
 		if kind == shaders.I4 {
 			group, most, slack = shaders.Group, 7, 0.51 // its scale is an f16
 		}

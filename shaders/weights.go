@@ -92,8 +92,9 @@ func Quantize(kind uint32, row []float32, q, scales []byte) {
 	if kind == I8 {
 		s := largest(row) / 127
 		binary.LittleEndian.PutUint32(scales, math.Float32bits(s))
+		by := inverse(s)
 		for i, v := range row {
-			q[i] = byte(int8(nearest(v, s, -127, 127)))
+			q[i] = byte(nearest(v * by))
 		}
 		return
 	}
@@ -102,27 +103,33 @@ func Quantize(kind uint32, row []float32, q, scales []byte) {
 		part := row[g*Group:][:Group]
 		h := float16.Fromfloat32(largest(part) / 7)
 		binary.LittleEndian.PutUint16(scales[2*g:], h.Bits())
+		by := inverse(h.Float32())
 		for i, v := range part {
 			at := g*Group + i
-			q[at/2] |= byte(nearest(v, h.Float32(), -8, 7)+8) << (4 * (at & 1))
+			q[at/2] |= byte(min(nearest(v*by), 7)+8) << (4 * (at & 1))
 		}
 	}
 }
 
 func largest(x []float32) float32 {
-	var m float32
+	var m uint32 // positive floats are in the order of their bits
 	for _, v := range x {
-		m = max(m, v, -v)
+		m = max(m, math.Float32bits(v)&0x7fffffff)
 	}
-	return m
+	return math.Float32frombits(m)
 }
 
-// nearest is v in units of s, within limits.
-func nearest(v, s float32, least, most float64) int {
-	if s == 0 {
+func inverse(s float32) float32 {
+	if s < 0x1p-126 { // an inverse could be infinite, and all is as good as zero
 		return 0
 	}
-	return int(min(max(math.RoundToEven(float64(v)/float64(s)), least), most))
+	return 1 / s
+}
+
+// nearest rounds a number of magnitude below 2^22, ties to even: to a sum of 1.5 * 2^23 the float32's
+// last place is 1.
+func nearest(v float32) int32 {
+	return int32(math.Float32bits(v+0x1.8p23)) - 0x4b400000
 }
 
 func half(words []uint32, i int) uint16 { return uint16(words[i>>1] >> (16 * (i & 1))) }

@@ -15,7 +15,7 @@ var decoders = map[DType]func(out []float32, raw []byte){
 	},
 	F16: func(out []float32, raw []byte) {
 		for i := range len(raw) / 2 {
-			out[i] = float16.Frombits(binary.LittleEndian.Uint16(raw[2*i:])).Float32()
+			out[i] = f16ToF32(binary.LittleEndian.Uint16(raw[2*i:]))
 		}
 	},
 	BF16: func(out []float32, raw []byte) {
@@ -27,6 +27,19 @@ var decoders = map[DType]func(out []float32, raw []byte){
 
 // Decode turns raw, of type F32, F16 or BF16, into as many float32 as it holds.
 func Decode(d DType, out []float32, raw []byte) { decoders[d](out, raw) }
+
+// f16ToF32 is exact for every value: the bits of a float16 in a float32's places are 2^-112 of it,
+// but for infinities and NaN.
+func f16ToF32(h uint16) float32 {
+	if h&0x7c00 == 0x7c00 {
+		return float16.Frombits(h).Float32()
+	}
+	v := math.Float32frombits(uint32(h&0x7fff)<<13) * 0x1p112
+	if h&0x8000 != 0 {
+		return -v
+	}
+	return v
+}
 
 // BF16ToF32 widens the bits of a bfloat16, which are the upper half of a
 // float32. It is exact for every value.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/x448/float16"
 )
 
 // file is a header, its length, and n bytes of data.
@@ -365,4 +366,14 @@ func FuzzOpen(f *testing.F) {
 			t.Fatalf("tensors cover %d bytes, want %d", covered, int64(len(data))-8-n)
 		}
 	})
+}
+
+// Every float16 is widened exactly.
+func TestF16ToF32(t *testing.T) {
+	for i := range 1 << 16 {
+		got, want := f16ToF32(uint16(i)), float16.Frombits(uint16(i)).Float32()
+		if math.Float32bits(got) != math.Float32bits(want) {
+			t.Fatalf("%#04x: got %v, want %v", i, got, want)
+		}
+	}
 }

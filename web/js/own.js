@@ -81,6 +81,7 @@ export class Own {
       return [el("button", { type: "button", onclick: () => input.click() }, label), input];
     };
     this.#weights = el("select", { id: "own-weights" }, ...[["", "as stored"], ["f16", "f16"], ["int8", "int8, a scale a row"], ["int4", "int4, a scale for 32"]].map(([value, text]) => el("option", { value }, text)));
+    this.#weights.value = app.store.get("weights"); // of the link
     this.#box = el("dialog", { id: "own-box", "aria-labelledby": "own-title", onclick: (e) => { if (e.target === this.#box) this.#box.close(); } },
       el("form", { method: "dialog" }, el("button", { "aria-label": "Close" }, "\u00d7")),
       el("h2", { id: "own-title" }, "A model of your own"),
