@@ -409,3 +409,35 @@ func TestLoadRefused(t *testing.T) {
 		t.Errorf("int3: got %v", err)
 	}
 }
+
+// The most probable tokens of a large vocabulary, which are found in parts, are those of the logits.
+func TestTopOfMany(t *testing.T) {
+	const n = 7001
+	cfg := strings.Replace(loadConfig, `"vocab_size": 3000`, fmt.Sprintf(`"vocab_size": %d`, n), 1)
+	gputest.Devices(t, func(t *testing.T, dev webgpu.Device) {
+		m := random(t, dev, cfg)
+		r := runner(t, m, model.Options{Seqs: 2, Positions: 64})
+		a, b := r.NewSession(), r.NewSession()
+		out, err := r.Play(t.Context(), []model.Input{{Session: a, IDs: ids(9, n), Want: model.All}, {Session: b, IDs: ids(3, n), Want: model.Last}}, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for o := range out.Outs {
+			row := out.Logits[o*n:][:n]
+			better := 0
+			last := out.Top(o, 7)
+			for i, v := range row {
+				if v > row[last.ID] || v == row[last.ID] && i < last.ID {
+					better++
+				}
+			}
+			sum := 0.0
+			for _, v := range row {
+				sum += math.Exp(float64(v - row[last.ID]))
+			}
+			if better != 7 || math.Abs(float64(last.P)*sum-1) > 1e-4 {
+				t.Errorf("output %d: token %d at place 7 has %d before it and p %v, want %v", o, last.ID, better, last.P, 1/sum)
+			}
+		}
+	})
+}

@@ -50,8 +50,12 @@ func TestMatVecStep(t *testing.T) {
 // Rows that do not divide into vectors, and rows that are too long to hold, are refused.
 func TestMatVecStepRefuses(t *testing.T) {
 	for _, p := range []shaders.MatVecStepParams{
-		{D: 12, XStride: 16, V: 4}, {D: 16, XStride: 20, V: 4}, {D: 16, XStride: 16, V: 2}, {D: 16, XStride: 16, V: 4, GateCol: 2},
-		{D: 16, XStride: 16, V: 4, GateStride: 6}, {D: 4096, XStride: 4096, V: 128},
+		{D: 12, XStride: 16, V: 4},
+		{D: 16, XStride: 20, V: 4},
+		{D: 16, XStride: 16, V: 2},
+		{D: 16, XStride: 16, V: 4, GateCol: 2},
+		{D: 16, XStride: 16, V: 4, GateStride: 6},
+		{D: 4096, XStride: 4096, V: 128},
 	} {
 		if p.OK(shaders.NormGated) {
 			t.Errorf("%+v: taken", p)
