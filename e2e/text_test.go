@@ -128,6 +128,24 @@ func TestText(t *testing.T) {
 	if plain := write("hi", 5, 1); plain == asked || !regexp.MustCompile(`^Read 2 tokens at [\d.]+ a second; wrote \d+ tokens? `).MatchString(status()) {
 		t.Errorf("without its chat template the view says %q", status())
 	}
+	// Every token ends what this one says.
+	mute := filepath.Join(t.TempDir(), "mute")
+	if err := os.CopyFS(mute, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	var every []string
+	for id := range 1500 {
+		every = append(every, fmt.Sprint(id))
+	}
+	if err := os.WriteFile(filepath.Join(mute, "generation_config.json"), []byte(`{"eos_token_id": [`+strings.Join(every, ",")+`]}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	p.drag(100, 300, mute)
+	p.live("mute")
+	p.wait("document.querySelector('.view-text textarea')")
+	if write("hi", 5, 1); !strings.HasSuffix(status(), "; wrote 0 tokens, and ended.") {
+		t.Errorf("where every token ends a text the view says %q", status())
+	}
 	p.choose("model", "st-constructed")
 	p.live("st-constructed")
 	if said := p.ask(); !strings.Contains(said, "right") {

@@ -14,16 +14,32 @@ async function tokenizer({ own, folder, files, programs }) {
   return new Uint8Array(await r.arrayBuffer());
 }
 
-// chatOf opens the model's chat template, if it has one: {chat, eos}, or {error}
-// where it cannot be run.
+// chatOf opens the model's chat template, if it has one: {chat, eos, ends}, with
+// {error} where it cannot be run. eos ends an answer by the template, ends any
+// text, beside the tokens of config.json.
 async function chatOf(t, { own, folder, files, programs }) {
+  if (programs) return { chat: false, ends: [] };
   const text = async (name) => {
     if (own) return await files.find((f) => f.name === name)?.file.text() ?? null;
     const r = await fetch(`${folder}/${name}`);
-    return r.ok ? r.text() : null;
+    return r.ok && !/^text\/html/.test(r.headers.get("content-type") ?? "") ? r.text() : null; // some servers have a page for what is not there
   };
-  if (programs) return { chat: false };
-  return t.chat(await text("tokenizer_config.json"), await text("chat_template.jinja")).catch((e) => ({ error: e.message }));
+  const ends = endsOf(await text("generation_config.json") ?? "{}");
+  try {
+    return { ...await t.chat(await text("tokenizer_config.json"), await text("chat_template.jinja")), ends };
+  } catch (e) {
+    return { error: e.message, ends };
+  }
+}
+
+function endsOf(json) {
+  try {
+    const ends = [JSON.parse(json).eos_token_id ?? []].flat();
+    if (!ends.every(Number.isInteger)) throw new Error("eos_token_id: want a token or a list of them");
+    return ends;
+  } catch (e) {
+    throw new Error(`generation_config.json: ${e.message}`);
+  }
 }
 
 const drawn = 320; // CSS pixels of a state's picture at most
@@ -105,7 +121,7 @@ export function create(app, root) {
           out.scrollTop = out.scrollHeight;
         }).catch((e) => { failed ??= e; });
       });
-      const r = await app.request("write", { ids: [...ids], most: most.value, temp: temp.value, topK: topK.value, topP: topP.value, seed: seed.value, ends: talk && chat.eos >= 0 ? [chat.eos] : [] });
+      const r = await app.request("write", { ids: [...ids], most: most.value, temp: temp.value, topK: topK.value, topP: topP.value, seed: seed.value, ends: talk && chat.eos >= 0 ? [...chat.ends, chat.eos] : chat.ends });
       await done;
       if (failed) throw failed;
       text.data += await stream.end();
