@@ -62,7 +62,10 @@ func Open(data []byte) (tokenizer.Tokenizer, error) {
 		}
 		return t, nil
 	case kind == "BPE":
-		return nil, fmt.Errorf("tokenizer: model: %w", json.Unmarshal(f.Model, &model{}))
+		if err := json.Unmarshal(f.Model, &model{}); err != nil {
+			return nil, fmt.Errorf("tokenizer: model: %w", err)
+		}
+		return nil, errors.New("tokenizer: model: stands twice, want it once")
 	default:
 		return nil, fmt.Errorf("tokenizer: model: got %s, want BPE or WordLevel: not supported", file.OrNone(kind))
 	}
