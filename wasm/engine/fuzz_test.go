@@ -50,14 +50,13 @@ func FuzzHandle(f *testing.F) {
 				return check.Opened{Device: webgpu.NewCPU(), Trusted: true}, nil
 			},
 		})
-		ask := func(message []byte) (r struct {
+		ask := func(message []byte, patience time.Duration) (r struct {
 			SG, Re int
 			OK     bool
 			Error  string
 		},
 		) {
-			// What is large takes long, and that is no fault.
-			ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			reply := e.Handle(ctx, message)
 			if err := json.Unmarshal(reply, &r); err != nil {
@@ -68,10 +67,10 @@ func FuzzHandle(f *testing.F) {
 			}
 			return r
 		}
-		if r := ask([]byte(`{"type":"init","device":"cpu"}`)); !r.OK {
+		if r := ask([]byte(`{"type":"init","device":"cpu"}`), time.Minute); !r.OK {
 			t.Fatal(r.Error)
 		}
-		if r := ask([]byte(`{"type":"load","model":"st-constructed"}`)); !r.OK {
+		if r := ask([]byte(`{"type":"load","model":"st-constructed"}`), time.Minute); !r.OK {
 			t.Fatal(r.Error)
 		}
 		for _, message := range messages {
@@ -85,11 +84,12 @@ func FuzzHandle(f *testing.F) {
 			if q.Type == "check" {
 				continue
 			}
-			if r := ask(message); r.OK && r.Re != q.ID {
+			// What is large takes long, and that is no fault.
+			if r := ask(message, 300*time.Millisecond); r.OK && r.Re != q.ID {
 				t.Fatalf("%q: the answer is to request %d", message, r.Re)
 			}
 		}
-		if r := ask([]byte(`{"id":9,"type":"parse","program":"a= 1"}`)); !r.OK || r.Re != 9 {
+		if r := ask([]byte(`{"id":9,"type":"parse","program":"a= 1"}`), time.Minute); !r.OK || r.Re != 9 {
 			t.Fatalf("after %q: got %+v", data, r)
 		}
 	})
