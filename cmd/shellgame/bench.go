@@ -19,6 +19,7 @@ import (
 
 type benchCmd struct {
 	deviceFlag
+	weightsFlag
 	Op      string `help:"Only this kernel, such as gdn_step, or operation, such as layers.0.gdn.step." placeholder:"NAME"`
 	Kernel  string `help:"Time this kernel by itself at --shape, such as matmul with R=4096,N=4096,D=4096; a wrong name lists them." placeholder:"NAME"`
 	Model   string `help:"Folder of a checkpoint; default is a random model of two layers, gated delta rule and attention." type:"path" placeholder:"DIR"`
@@ -40,6 +41,7 @@ type benchResult struct {
 	Driver  string      `json:"driver"`
 	Commit  string      `json:"commit"`
 	Model   string      `json:"model"`
+	Weights string      `json:"weights,omitempty"` // of --weights
 	Shape   string      `json:"shape"`
 	Tokens  int         `json:"tokens"`
 	Past    int         `json:"past"`
@@ -98,7 +100,7 @@ func shapeOf(c *config.Config) string {
 // load opens the checkpoint or makes the random one.
 func (c *benchCmd) load(a *app, dev webgpu.Device) (*model.Model, error) {
 	if c.Model != "" {
-		return modelFlag{Model: c.Model}.load(a, dev)
+		return modelFlag{Model: c.Model, weightsFlag: c.weightsFlag}.load(a, dev)
 	}
 	z := sizes{128, 4, 32, 64, 4, 256, 288}
 	if c.Shape != "" {
@@ -135,6 +137,9 @@ func (c *benchCmd) Run(a *app) error {
 	}
 	if c.Growth && (c.Model != "" || c.Shape != "" || c.Kernel != "" || c.Op != "") {
 		return usage("--growth: got it with --model, --shape, --kernel or --op, want it alone: it makes its own models")
+	}
+	if c.Weights != "" && c.Model == "" {
+		return usage("--weights: got it without --model, want the checkpoint whose weights they are")
 	}
 	if c.Model != "" && c.Shape != "" {
 		return usage("--shape: got it with --model, want one: it is the shape of a random model")
@@ -195,7 +200,7 @@ func (c *benchCmd) Run(a *app) error {
 		return err
 	}
 	info := dev.Info()
-	res := benchResult{Device: info.Kind, Adapter: info.Adapter, Driver: info.Driver, Commit: version.Commit(), Model: m.Name, Shape: shapeOf(m.Config), Tokens: c.Tokens, Past: c.Past, Play: us(play)}
+	res := benchResult{Device: info.Kind, Adapter: info.Adapter, Driver: info.Driver, Commit: version.Commit(), Model: m.Name, Weights: c.Weights, Shape: shapeOf(m.Config), Tokens: c.Tokens, Past: c.Past, Play: us(play)}
 	var kernels []string
 	for _, o := range ops {
 		name, _, _ := strings.Cut(o.Kernel, "[")
