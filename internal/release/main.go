@@ -4,9 +4,10 @@
 //	go run ./internal/release [-out build/release] [-targets linux/amd64,...] [-try] [-dirty]
 //
 // It wants the whole site in dist/ (make site) and a git work tree without changes, so that binaries
-// say their commit, unless -dirty. The same commit and the same Go give the same bytes: paths are trimmed, and files in
-// archives have the commit's time (or SOURCE_DATE_EPOCH) and nobody's name. With -try it then unpacks
-// the archive for this system into an empty folder and runs the command there.
+// say their commit; with -dirty they say none. The same commit and the same Go give the same bytes:
+// paths are trimmed, and files in archives have the commit's time (or SOURCE_DATE_EPOCH) and nobody's
+// name. With -try it then unpacks the archive for this system into an empty folder and runs the
+// command there.
 package main
 
 import (
@@ -46,7 +47,10 @@ func main() {
 	dirty := flag.Bool("dirty", false, "with changes that are not committed")
 	flag.Parse()
 	r := release{out: *out, site: *site, targets: strings.Split(*targets, ","), log: os.Stderr}
-	err := clean(*dirty)
+	var err error
+	if !*dirty {
+		r.commit, err = clean()
+	}
 	if err == nil {
 		err = r.make()
 	}
@@ -62,6 +66,7 @@ func main() {
 type release struct {
 	out, site string
 	targets   []string
+	commit    string // "" with changes
 	log       io.Writer
 	when      time.Time
 	names     []string
@@ -96,16 +101,20 @@ func (r *release) make() error {
 	return r.sums()
 }
 
-// clean wants nothing in the work tree that the commit does not have.
-func clean(dirty bool) error {
+// clean returns the commit, and wants nothing in the work tree that it does not have.
+func clean() (string, error) {
 	b, err := exec.Command("git", "status", "--porcelain").Output()
 	if err != nil {
-		return fmt.Errorf("asking git for changes: %w", err)
+		return "", fmt.Errorf("asking git for changes: %w", err)
 	}
-	if changed := strings.Split(strings.TrimSpace(string(b)), "\n"); changed[0] != "" && !dirty {
-		return fmt.Errorf("%d files are not as committed, such as %q: commit them, or pass -dirty", len(changed), changed[0])
+	if changed := strings.Split(strings.TrimSpace(string(b)), "\n"); changed[0] != "" {
+		return "", fmt.Errorf("%d files are not as committed, such as %q: commit them, or pass -dirty", len(changed), changed[0])
 	}
-	return nil
+	b, err = exec.Command("git", "rev-parse", "HEAD").Output()
+	if err != nil {
+		return "", fmt.Errorf("asking git for the commit: %w", err)
+	}
+	return strings.TrimSpace(string(b)), nil
 }
 
 // commitTime is when the commit was made, so that archives made at other times are the same.
@@ -151,8 +160,8 @@ func (r *release) command(target string) error {
 	}
 	defer os.RemoveAll(dir)
 	exe := filepath.Join(dir, binary(goos))
-	build := exec.Command("go", "build", "-trimpath", "-tags", "site", "-ldflags", "-s -w -buildid=", "-o", exe, "./cmd/shellgame")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch, "GOFLAGS=")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "site", "-ldflags", "-s -w -buildid= -X shellgame/internal/version.commit="+r.commit, "-o", exe, "./cmd/shellgame")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	build.Stderr = r.log
 	if err := build.Run(); err != nil {
 		return fmt.Errorf("building: %w", err)
@@ -304,8 +313,8 @@ func (r *release) try() error {
 	if err != nil {
 		return err
 	}
-	if !strings.Contains(said, version.Number+" (") {
-		return fmt.Errorf("trying %s: its version is %q, want %s and a commit", name, said, version.Number)
+	if want := fmt.Sprintf("%s (%.12s)", version.Number, r.commit); r.commit != "" && !strings.Contains(said, want) {
+		return fmt.Errorf("trying %s: its version is %q, want %s", name, said, want)
 	}
 	fmt.Fprint(r.log, said)
 	if _, err := run("check", "--device", "cpu"); err != nil {
