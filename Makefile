@@ -59,7 +59,7 @@ site site-fast: build/shellgame.wasm build/tokens.wasm
 	$(GO) run ./internal/sitebuild $(SITE_FLAGS) -out dist -cache build/compressed web build/shellgame.wasm build/tokens.wasm "$$($(GO) env GOROOT)/lib/wasm/wasm_exec.js"
 
 build/shellgame.wasm:
-	$(GO) run ./internal/lean -out build/lean
+	$(GO) run ./internal/lean -goroot "$$($(GO) env GOROOT)" -out build/lean
 	$(JS) $(GO) build -overlay build/lean/overlay.json -trimpath -ldflags "-s -w" -o $@ ./wasm
 
 # Tokenizers of published checkpoints, fetched only with one.

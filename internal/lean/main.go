@@ -25,8 +25,9 @@ const (
 
 func main() {
 	out := flag.String("out", filepath.Join("build", "lean"), "folder of overlay.json and what it names")
+	root := flag.String("goroot", build.Default.GOROOT, "of the Go that builds")
 	flag.Parse()
-	if err := write(filepath.Join(build.Default.GOROOT, "src", "text", "template", "exec.go"), *out); err != nil {
+	if err := write(filepath.Join(*root, "src", "text", "template", "exec.go"), *out); err != nil {
 		fmt.Fprintln(os.Stderr, "lean:", err)
 		os.Exit(1)
 	}
