@@ -54,6 +54,9 @@ func TestHidden(t *testing.T) {
 
 // After a sleep the GPU is tested before somebody relies on it.
 func TestSleep(t *testing.T) {
+	if !whole {
+		t.Skip("E2E=whole")
+	}
 	p := open(t, chrome.Options{Script: faults + `
 		const now = Date.now;
 		let skew = 0;
@@ -123,17 +126,20 @@ func TestGPUProcessGone(t *testing.T) {
 
 // No storage of any kind, and full storage: the page does all but keep.
 func TestNoStorage(t *testing.T) {
+	if !whole {
+		t.Skip("E2E=whole")
+	}
 	forbid := `
 		const no = () => { throw new DOMException("The operation is insecure.", "SecurityError"); };
 		for (const name of ["localStorage", "sessionStorage", "indexedDB", "caches", "cookieStore"]) Object.defineProperty(globalThis, name, { get: no });
 		for (const name of ["serviceWorker", "storage", "locks"]) Object.defineProperty(Navigator.prototype, name, { get: no });
 		Object.defineProperty(Document.prototype, "cookie", { get: no, set: no });`
-	for _, c := range some(1, []struct{ name, script string }{
+	for _, c := range []struct{ name, script string }{
 		{"forbidden", forbid},
 		{"missing", `for (const name of ["localStorage", "sessionStorage", "indexedDB", "caches"]) Object.defineProperty(globalThis, name, { value: undefined });
 			Object.defineProperty(Navigator.prototype, "serviceWorker", { value: undefined });`},
 		{"full", ""},
-	}) {
+	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := publish(t)
 			p := open(t, chrome.Options{Script: c.script}, "embed.html")
