@@ -70,5 +70,5 @@ const mostRows = 2000; // in the page; a file has all
 // tableElement shows {caption, columns, rows} as a table.
 export const tableElement = ({ caption, columns, rows }) => el("table", { class: "data" },
   el("caption", {}, rows.length > mostRows ? `${caption} (the first ${mostRows} of ${rows.length} rows; the CSV has all)` : caption),
-  el("thead", {}, el("tr", {}, ...columns.map((c) => el("th", { scope: "col" }, String(c))))),
-  el("tbody", {}, ...rows.slice(0, mostRows).map((r) => el("tr", {}, ...r.map((x, i) => (i === 0 ? el("th", { scope: "row" }, String(x ?? "")) : el("td", {}, String(x ?? ""))))))));
+  el("thead", {}, el("tr", {}, ...columns.map((c) => (c === "" ? el("td") : el("th", { scope: "col" }, String(c)))))),
+  el("tbody", {}, ...rows.slice(0, mostRows).map((r) => el("tr", {}, ...r.map((x, i) => (i === 0 && String(x ?? "") !== "" ? el("th", { scope: "row" }, String(x)) : el("td", {}, String(x ?? ""))))))));

@@ -259,6 +259,7 @@ let believed = 0;
 player.onbelief = () => {
   believed ||= setTimeout(() => {
     believed = 0;
+    if (!$("picture").classList.contains("live")) views.believe(player.steps, player.t);
     panels.show();
     for (const f of followers) f(app.moment());
   }, 30);

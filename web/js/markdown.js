@@ -67,7 +67,7 @@ function listAt(lines) {
 function table(lines) {
   const cells = (l) => l.trim().replace(/^\||\|$/g, "").split("|").map((c) => c.trim());
   const right = cells(lines[1]).map((c) => /^-+:$/.test(c));
-  const row = (name, l) => ["tr", {}, ...cells(l).map((c, k) => [name, right[k] ? { class: "number" } : {}, ...inline(c)])];
+  const row = (name, l) => ["tr", {}, ...cells(l).map((c, k) => [c === "" ? "td" : name, right[k] ? { class: "number" } : {}, ...inline(c)])];
   return ["table", {}, ["thead", {}, row("th", lines[0])], ["tbody", {}, ...lines.slice(2).map((l) => row("td", l))]];
 }
 

@@ -47,7 +47,7 @@ export class Report {
       ...(r ? [["refused", r.adapter || "a GPU"], ["for", plain(r.error)],
         ...(r.kernel ? [["kernel", r.kernel], ["shape", r.shape], ["worst error", off(r.worst)], ["bound", off(r.bound)]] : [])] : d.reason ? [["why", d.reason]] : []),
       ...(page.lost ? [["lost", page.lost]] : []), ...(this.#checked ? [["full check", this.#checked]] : []),
-      ...(this.#info ? [["the browser's adapter", this.#info]] : []),
+      ...(this.#info ? [["browser says", this.#info]] : []),
       ["drawing", page.noStage ? "HTML and SVG (no WebGL here)" : "WebGL"],
       ["version", d.version ?? "unknown"], browser];
   }

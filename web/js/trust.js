@@ -6,7 +6,7 @@ const $ = (id) => document.getElementById(id);
 
 // plain leaves the part of the program that an error comes from out of it.
 export const plain = (error) => String(error ?? "no reason given").replace(/^((webgpu|check|model): )+/, "")
-  .replace(/^device lost \((\w+)\)/, "$1").replace(/: no WebGPU adapter( context deadline exceeded)?$|: GPU device lost$/, "").replace(/\.$/, "");
+  .replace(/^(?!lost \d).*?device lost \((\w+)\)/, "$1").replace(/: no WebGPU adapter( context deadline exceeded)?$|: GPU device lost$/, "").replace(/\.$/, "");
 
 // fault is what a GPU was refused for, in a few words.
 export function fault(error) {

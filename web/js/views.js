@@ -85,6 +85,11 @@ export class Views {
     this.#redraw();
   }
 
+  // believe draws the variables again, when what the model believes of them has come.
+  believe(steps, t) {
+    if (this.#shown) this.#drawVars(steps, steps[t], t);
+  }
+
   #measure(step) {
     (step.layers ?? []).forEach((l, i) => {
       if (l.state) this.#limits[i] = Math.max(this.#limits[i] ?? 0, niceLimit(reach(l.state.flat(2))));
@@ -173,7 +178,9 @@ export class Views {
 
   #drawVars(steps, step, t) {
     const vars = step?.truth?.vars ?? {};
-    const belief = beliefAt(steps, t)?.belief.vars;
+    const last = beliefAt(steps, t);
+    // What was believed of another truth is no belief of this one: it is yet to be asked.
+    const belief = names.every((n) => steps[last?.t]?.truth?.vars?.[n] === vars[n]) ? last?.belief.vars : null;
     this.#parts.vars.replaceChildren(
       el("thead", {}, el("tr", {}, el("td"), ...names.map((n) => el("th", { scope: "col" }, n)))),
       el("tbody", {}, el("tr", {}, el("th", { scope: "row" }, "truth"),

@@ -17,6 +17,8 @@ test("a refused GPU in a few words and in a line", () => {
   assert.equal(fault("lost 3 times within 2m0s: webgpu: device lost (unknown): gone: GPU device lost"), "lost");
   assert.equal(fault("something new"), "failed");
   assert.equal(blame({ error: "webgpu: running x: webgpu: out of GPU memory" }), "The GPU is refused: running x: webgpu: out of GPU memory");
+  assert.equal(plain("running x: webgpu: device lost (unknown): gone: GPU device lost"), "unknown: gone");
+  assert.match(plain("lost 3 times within 2m0s: webgpu: device lost (unknown): gone: GPU device lost"), /^lost 3 times/);
   assert.equal(plain("webgpu: device lost (destroyed): Device was destroyed.: GPU device lost"), "destroyed: Device was destroyed");
 });
 
