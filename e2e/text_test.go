@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"shellgame/internal/chrome"
 	"shellgame/model"
@@ -146,10 +147,53 @@ func TestText(t *testing.T) {
 	if write("hi", 5, 1); !strings.HasSuffix(status(), "; wrote 0 tokens, and ended.") {
 		t.Errorf("where every token ends a text the view says %q", status())
 	}
+	// The other views have nothing to show of it, and say no error.
+	for _, id := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export"} {
+		p.click("tab-" + id)
+		p.wait(fmt.Sprintf("s.choices.panel === %q && document.querySelector('.view-%s')", id, id))
+	}
+	if said := p.text("notices"); strings.Contains(said, "could not") {
+		t.Errorf("the views of a model without a program say %q", said)
+	}
 	p.choose("model", "st-constructed")
 	p.live("st-constructed")
 	if said := p.ask(); !strings.Contains(said, "right") {
 		t.Errorf("then the page says %q", said)
 	}
 	p.quiet()
+}
+
+// A model of 0.8 billion parameters loads from a folder and writes in the page: BIG names it, as
+// `shellgame construct random --config qwen3.5-0.8b --type f16 --tokenizer FILE DIR` makes it.
+func TestBillion(t *testing.T) {
+	dir := os.Getenv("BIG")
+	if dir == "" {
+		t.Skip("takes minutes and gigabytes: BIG=DIR names a large checkpoint")
+	}
+	for _, c := range []struct{ query, weights string }{{"?device=cpu", ""}, {"?device=webgpu", "int4"}} {
+		t.Run(c.query+c.weights, func(t *testing.T) {
+			p := open(t, chrome.Options{Script: keepMemory + gpuMemory}, c.query+"&task=st&model=st-constructed&n=4&weights="+c.weights)
+			p.live("st-constructed")
+			before, _ := p.use()
+			from := time.Now()
+			p.drag(100, 300, dir)
+			if err := p.Wait(fmt.Sprintf("(s => !s.busy && s.model === %q)(shellgamePage.state())", filepath.Base(dir)), 8*time.Minute); err != nil {
+				t.Fatalf("%v\n%s\n%s", err, p.text("notices"), p.text("progress-text"))
+			}
+			loaded := time.Since(from)
+			after, _ := p.use()
+			t.Logf("loaded in %v: %s; wasm memory %.0f MiB, then %.0f MiB; GPU buffers %.0f MB", loaded.Round(time.Second), p.text("model-hint"), before/(1<<20), after/(1<<20), eval[float64](p, "document.querySelector('iframe').contentWindow.gpuBytes ?? 0")/1e6)
+			p.wait("document.querySelector('.view-text textarea')")
+			eval[bool](p, `((v) => { v.querySelector("textarea").value = "Hello there"; v.querySelector("input").value = 4; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`)
+			if err := p.Wait(`document.querySelector(".view-text button.primary").textContent === "Write"`, 8*time.Minute); err != nil {
+				t.Fatal(err)
+			}
+			said := eval[string](p, `document.querySelector(".view-text .hint").textContent`)
+			t.Logf("%s | %q", said, eval[string](p, `document.querySelector(".text-out").textContent`))
+			if !regexp.MustCompile(`^Read \d+ tokens.*; wrote \d+ token`).MatchString(said) {
+				t.Errorf("the view says %q, notices %q", said, p.text("notices"))
+			}
+			p.shot("billion" + c.weights)
+		})
+	}
 }
