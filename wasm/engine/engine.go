@@ -261,6 +261,11 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 		if e.dueProof() {
 			e.prove(ctx)
 		}
+		select {
+		case <-e.wake: // also while another job keeps this busy
+			e.resume()
+		default:
+		}
 		j := e.ready()
 		busy := j != nil
 		if busy {
@@ -287,9 +292,7 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 		case message := <-inbox:
 			answer(message)
 		case <-e.wake:
-			for _, j := range e.jobs {
-				j.waiting = false
-			}
+			e.resume()
 		case <-quiet:
 		case <-ctx.Done():
 		}

@@ -676,11 +676,16 @@ func TestLoadBeside(t *testing.T) {
 			t.Errorf("%s: step after that: %+v", stop, a)
 		}
 	}
+	// Another job that always has something to do does not keep a load from what has arrived.
+	say(`{"id":8,"type":"curve","task":"st","models":["st-constructed"],"levels":[64],"samples":4096,"seed":1}`)
 	close(gate)
 	say(`{"id":6,"type":"load","model":"st-gdn-neg"}`)
 	if a := hear(6); !a.OK || a.Model == nil || a.Model.Name != "st-gdn-neg" {
 		t.Errorf("a load to its end: %+v", a.Reply)
 	}
+	say(`{"id":9,"type":"cancel"}`)
+	hear(9)
+	hear(8)
 }
 
 // A text is read and written on from token by token; the same seed writes the same, an end ends it,

@@ -42,11 +42,18 @@ func (e *Engine) ready() *job {
 	return nil
 }
 
-// awake gives the jobs that wait another turn. It may be called from any goroutine.
+// awake says that something has arrived. It may be called from any goroutine.
 func (e *Engine) awake() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
+	}
+}
+
+// resume gives the jobs that wait another turn.
+func (e *Engine) resume() {
+	for _, j := range e.jobs {
+		j.waiting = false
 	}
 }
 
