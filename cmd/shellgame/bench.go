@@ -168,7 +168,7 @@ func (c *benchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	positions := c.Past + c.Tokens*(c.Plays+4) + 1
+	positions := c.Past + c.Tokens
 	r, err := m.NewRunner(model.Options{Tokens: max(c.Tokens, c.Past), Positions: positions, Rows: 2 * positions, Slots: 3, Seqs: 1, Trace: c.Trace})
 	if err != nil {
 		return err
@@ -183,19 +183,25 @@ func (c *benchCmd) Run(a *app) error {
 			return err
 		}
 	}
-	in := func() []model.Input { return []model.Input{{Session: s, IDs: ids[:c.Tokens], Want: model.Last}} }
-	play, err := median(c.Plays, func() error {
+	in := func(s *model.Session) []model.Input {
+		return []model.Input{{Session: s, IDs: ids[:c.Tokens], Want: model.Last}}
+	}
+	play, err := median(c.Plays, func() (time.Duration, error) {
+		f := s.Fork() // so that each play has read as much before
+		defer f.Release()
+		start := time.Now()
+		var err error
 		if c.Trace && c.Tokens == 1 {
-			_, err := s.TraceStep(a.ctx, ids[0])
-			return err
+			_, err = f.TraceStep(a.ctx, ids[0])
+		} else {
+			_, err = r.Play(a.ctx, in(f), false)
 		}
-		_, err := r.Play(a.ctx, in(), false)
-		return err
+		return time.Since(start), err
 	})
 	if err != nil {
 		return err
 	}
-	ops, err := r.TimeOps(a.ctx, in(), c.Repeats, c.Plays, nil)
+	ops, err := r.TimeOps(a.ctx, in(s), c.Repeats, c.Plays, nil)
 	if err != nil {
 		return err
 	}
@@ -261,16 +267,16 @@ func orUnknown(s string) string {
 	return s
 }
 
-// median times f n times after two runs to warm up.
-func median(n int, f func() error) (time.Duration, error) {
+// median is that of what f returns n times, after two runs to warm up.
+func median(n int, f func() (time.Duration, error)) (time.Duration, error) {
 	times := make([]time.Duration, 0, n)
 	for i := range n + 2 {
-		start := time.Now()
-		if err := f(); err != nil {
+		t, err := f()
+		if err != nil {
 			return 0, err
 		}
 		if i >= 2 {
-			times = append(times, time.Since(start))
+			times = append(times, t)
 		}
 	}
 	return middle(times), nil
