@@ -282,7 +282,7 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 				continue
 			}
 			quiet = time.After(wait)
-		} else if wait := proofAfter - time.Since(e.heard); !busy && e.unproven() {
+		} else if wait := proofAfter - time.Since(e.heard); len(e.jobs) == 0 && e.unproven() { // with a job waiting this would turn without end
 			quiet = time.After(wait)
 		}
 		if busy {
