@@ -28,7 +28,7 @@ export class Report {
   constructor(parts) {
     this.#p = parts;
     $("device-copy").addEventListener("click", () => this.#copy());
-    $("device-test").addEventListener("click", () => (this.#running ? parts.link.request("cancel", { of: "check" }).catch(() => {}) : this.#check()));
+    $("device-test").addEventListener("click", () => (this.#running ? parts.link.request("cancel", { what: "check" }).catch(() => {}) : this.#check()));
   }
 
   // facts is the report, a pair a line.

@@ -49,7 +49,7 @@ export class Trust {
   }
 
   // progress of a check that is under way.
-  progress(done, total) { this.#report?.progress(done, total); }
+  progress(done = 0, total = 0) { this.#report?.progress(done, total); }
 
   badge(text, kind, title = text) {
     $("device-text").textContent = text;
