@@ -119,6 +119,9 @@ func (m *Model) NewRunner(o Options) (*Runner, error) {
 	if software || info.Kind == "cpu" {
 		set(&o.ChunkFrom, math.MaxInt)
 	}
+	if info.Kind == "browser" {
+		set(&o.ChunkFrom, shaders.ChunkFromBrowser)
+	}
 	set(&o.ChunkFrom, shaders.ChunkFrom)
 	o.TopK = min(o.TopK, m.Config.N)
 	set(&o.Outs, max(min(o.Tokens, logitBytes/(4*m.Config.N)), min(o.Seqs, o.Tokens)))

@@ -4,9 +4,12 @@ package shaders
 // chunk of 64 would fill WebGPU's 16 KiB of workgroup memory by itself.
 const ChunkLen = 32
 
-// ChunkFrom is the length of a sequence from which the chunked form is the faster one on a GPU. On a
-// CPU it never is: it computes more, and has barriers.
-const ChunkFrom = 128
+// ChunkFrom and ChunkFromBrowser are the lengths of a sequence from which the chunked form is the
+// faster one on a GPU, natively and in a browser (docs/performance.md). On a CPU it never is.
+const (
+	ChunkFrom        = 128
+	ChunkFromBrowser = 224
+)
 
 // GDNChunkOK reports whether the chunked form takes a key dim and a value dim: its state must fit
 // the workgroup memory beside what a chunk writes.
