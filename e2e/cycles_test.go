@@ -31,8 +31,11 @@ if (globalThis.GPUDevice) {
 }`
 
 // Models that are loaded, run and left for others leave nothing behind, neither in the wasm's memory
-// nor on the GPU. SOAK says how many tens of them; the gate takes eight.
+// nor on the GPU. SOAK says how many tens of them; two rounds of four without it.
 func TestLoadCycles(t *testing.T) {
+	if !whole && os.Getenv("SOAK") == "" {
+		t.Skip("takes a minute: E2E=whole, or SOAK=1 for a soak")
+	}
 	models := []string{"st-gdn-neg", "st-hybrid-neg", "st-transformer", "st-constructed"}
 	rounds := 2
 	if n, _ := strconv.Atoi(os.Getenv("SOAK")); n > 0 {

@@ -120,7 +120,7 @@ func compareSteps(p page) {
 // A GPU that fails from the start is refused, named, and nothing of it is shown.
 func TestRefusedAtStart(t *testing.T) {
 	p := open(t, chrome.Options{Script: faults}, "?device=cpu")
-	for _, c := range some(2, []struct{ fault, badge, notice string }{
+	for _, c := range some(1, []struct{ fault, badge, notice string }{
 		{"wrong", "CPU \u00b7 GPU refused: wrong numbers", "its kernel rms_norm is off by 0.0"},
 		{"dressed", "CPU \u00b7 GPU refused: as slow as a CPU", "The GPU (nvidia blackwell) is refused: it calls itself hardware and computes "},
 		{"stale", "CPU \u00b7 GPU refused: stale data", "read back the stamp of play 1"},

@@ -139,7 +139,7 @@ func TestHostileTexts(t *testing.T) {
 		}
 		links = append(links, "?device=cpu&stage=no#v=1&j="+url.QueryEscape(string(b)))
 	}
-	for _, link := range some(5, links) {
+	for _, link := range some(3, links) {
 		p.goTo("about:blank")
 		p.goTo(site(t) + link)
 		p.wait("s.phase === 'live' && !s.busy")

@@ -99,7 +99,7 @@ func TestText(t *testing.T) {
 		t.Error("the view offers to leave out a chat template that there is none of")
 	}
 	p.shot("text")
-	eval[bool](p, `((v) => { v.querySelector("textarea").value = "x"; v.querySelector("input").value = 2000; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`)
+	eval[bool](p, `((v) => { v.querySelector("textarea").value = "x"; v.querySelector("input").value = 4000; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`)
 	p.wait(`document.querySelector(".text-out").textContent.length > 30`)
 	eval[bool](p, `(document.querySelector(".view-text button.primary").click(), true)`)
 	p.wait(`document.querySelector(".view-text button.primary").textContent === "Write"`)
