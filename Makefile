@@ -154,7 +154,7 @@ builds:
 
 .PHONY: test
 test:
-	REQUIRE_DEVICES=vulkan,browser,node CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 15m $(TESTFLAGS) $$(CGO_ENABLED=0 $(packages))
+	REQUIRE_DEVICES=vulkan,browser,node CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 25m $(TESTFLAGS) $$(CGO_ENABLED=0 $(packages))
 
 # The page's tests leave most of a second core idle, which these take.
 .PHONY: test-and-race
