@@ -20,7 +20,7 @@ GOFUMPT := .tools/gofumpt-v0.12.0
 STATICCHECK := .tools/staticcheck-v0.8.2
 
 # The steps of the gate, in order. A step is a target of this file.
-CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test-and-race test-browser test-web tree-same
+CHECK_STEPS := deps tree-mark fmt-check tidy-check vet lint builds site-fast test test-window race test-browser test-web tree-same
 ACCEPT_STEPS := check site test-dawn test-long verify-zoo eval-zoo test-page fuzz soak-short release-same
 
 # Native kernel tests run on a Vulkan driver that computes on the CPU, which must be named.
@@ -155,12 +155,6 @@ builds:
 .PHONY: test
 test:
 	REQUIRE_DEVICES=vulkan,browser,node CGO_ENABLED=0 $(GO) test -shuffle=on -timeout 25m $(TESTFLAGS) $$(CGO_ENABLED=0 $(packages))
-
-# The page's tests leave most of a second core idle, which these take.
-.PHONY: test-and-race
-test-and-race:
-	@mkdir -p build; $(MAKE) --no-print-directory race test-window > build/race.log 2>&1 & race=$$!; \
-	failed=0; $(MAKE) --no-print-directory test || failed=1; wait $$race || failed=1; cat build/race.log; exit $$failed
 
 # The window needs cgo and a display. After its tests the command must show one until it is
 # interrupted.

@@ -50,6 +50,9 @@ func writeRandomQwen(models string) error {
 
 // A checkpoint of another family has the same views, with each value head's own numbers.
 func TestOtherFamily(t *testing.T) {
+	if !whole {
+		t.Skip("takes half a minute: E2E=whole")
+	}
 	p := open(t, chrome.Options{Width: 1400, Height: 1000}, "?task=st&model=models/qwen&n=6&seed=2&device=cpu")
 	p.live("qwen")
 	p.wait("document.body.textContent.includes('Left aside: vision, 1 kB.')")

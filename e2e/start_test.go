@@ -95,6 +95,9 @@ func (l *line) take(n int) time.Duration {
 // four (medians on two cores that have nothing else to do; the gate's machine may be busy), and no
 // more is sent before that than was meant to be.
 func TestStartOverSlowLine(t *testing.T) {
+	if !whole {
+		t.Skip("takes half a minute: E2E=whole")
+	}
 	runs, firstBound, liveBound := 1, 8000.0, 30000.0
 	if whole {
 		runs, firstBound, liveBound = 5, 1500, 6000

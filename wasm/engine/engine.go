@@ -247,6 +247,7 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 		}
 		e.heard = time.Now()
 	}
+	defer e.endJobs()
 	for ctx.Err() == nil {
 		for _, reply := range e.late {
 			post(reply)
