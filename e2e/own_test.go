@@ -20,8 +20,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"shellgame/internal/chrome"
-	"shellgame/model"
-	"shellgame/model/config"
+	"shellgame/model/construct"
 	"shellgame/model/safetensors"
 )
 
@@ -330,39 +329,15 @@ func TestLargeMemory(t *testing.T) {
 	const text = `{"model_type": "olmo_hybrid", "vocab_size": 20000, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 5,
 		"num_attention_heads": 8, "linear_num_key_heads": 8, "linear_num_value_heads": 8, "linear_key_head_dim": 96, "linear_value_head_dim": 192,
 		"rope_parameters": {"rope_theta": null}}`
-	cfg, err := config.Parse([]byte(text))
+	dir := filepath.Join(t.TempDir(), "large")
+	if err := (construct.Random{Config: []byte(text), DType: safetensors.F16, Seed: 1}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(filepath.Join(dir, "model.safetensors"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ck, err := model.RandomCheckpoint(cfg, safetensors.F16, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var entries []safetensors.Entry
-	for _, name := range ck.Names() {
-		x, _ := ck.Tensor(name)
-		data := make([]byte, x.Bytes)
-		if err := ck.ReadRaw(name, data, 0); err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, safetensors.Entry{Name: name, DType: x.DType, Shape: x.Shape, Data: data})
-	}
-	dir := t.TempDir()
-	f, err := os.Create(filepath.Join(dir, "model.safetensors"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := safetensors.Write(f, entries, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	size := float64(ck.Size())
-	entries, ck = nil, nil
+	size := float64(info.Size())
 	files := http.FileServer(http.Dir(dir))
 	const half = 100 << 20
 	held := make(chan struct{})

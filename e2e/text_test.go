@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,46 +12,20 @@ import (
 	"time"
 
 	"shellgame/internal/chrome"
-	"shellgame/model"
-	"shellgame/model/config"
+	"shellgame/model/construct"
 	"shellgame/model/safetensors"
 )
 
 // writeCheckpoint makes a folder with random weights and a published tokenizer's kind of file.
 func writeCheckpoint(t *testing.T, dir, text, tokenizer string) {
 	t.Helper()
-	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ck, err := model.RandomCheckpoint(cfg, safetensors.F16, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var entries []safetensors.Entry
-	for _, name := range ck.Names() {
-		x, _ := ck.Tensor(name)
-		data := make([]byte, x.Bytes)
-		if err := ck.ReadRaw(name, data, 0); err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, safetensors.Entry{Name: name, DType: x.DType, Shape: x.Shape, Data: data})
-	}
-	var b bytes.Buffer
-	if err := safetensors.Write(&b, entries, nil); err != nil {
-		t.Fatal(err)
-	}
 	words, err := os.ReadFile(filepath.Join(root, "testdata", "tokenizers", tokenizer, "tokenizer.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	r := construct.Random{Config: []byte(text), DType: safetensors.F16, Seed: 1, Files: map[string][]byte{"tokenizer.json": words}}
+	if err := r.Write(dir); err != nil {
 		t.Fatal(err)
-	}
-	for name, data := range map[string][]byte{"config.json": []byte(text), "model.safetensors": b.Bytes(), "tokenizer.json": words} {
-		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -14,7 +14,7 @@ var TopK = register(&Kernel{
 	Doc:      "the most probable tokens and their probabilities",
 	Params:   TopKParams{},
 	Slots:    []Slot{{"logits", Read}, {"top", Write}},
-	Includes: []string{"reduce"},
+	Includes: []string{"reduce", "best"},
 	Grid:     func(a *Args) [3]uint32 { return fold(a.Step.Outs) },
 	Twin: func(c *Call) {
 		topK(*params[TopKParams](&c.Args), int(c.Step.Outs), c.F32(0), c.U32(1))

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"shellgame/model"
 	"shellgame/model/config"
+	"shellgame/model/construct"
 	"shellgame/model/safetensors"
 )
 
@@ -30,36 +30,6 @@ func bpeModels(t testing.TB, dir string) string {
 		}
 		text = strings.Replace(text, old, now, 1)
 	}
-	cfg, err := config.Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ck, err := model.RandomCheckpoint(cfg, safetensors.F32, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ck.Close()
-	var entries []safetensors.Entry
-	for _, name := range ck.Names() {
-		values, err := ck.ReadF32(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		tensor, _ := ck.Tensor(name)
-		var shape []int
-		for _, n := range tensor.Shape {
-			shape = append(shape, int(n))
-		}
-		e, err := safetensors.EntryF32(name, safetensors.F32, shape, values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		entries = append(entries, e)
-	}
-	var weights bytes.Buffer
-	if err := safetensors.Write(&weights, entries, nil); err != nil {
-		t.Fatal(err)
-	}
 	template := func(s string) string {
 		b, _ := json.Marshal(map[string]string{"chat_template": s, "eos_token": "<|im_end|>"})
 		return string(b)
@@ -69,13 +39,13 @@ func bpeModels(t testing.TB, dir string) string {
 		"chat":    {"tokenizer_config.json": template(`{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}`)},
 		"strange": {"chat_template.jinja": "{{ messages | conjure }}"},
 	} {
-		files["config.json"], files["model.safetensors"] = text, weights.String()
+		r := construct.Random{Config: []byte(text), DType: safetensors.F32, Seed: 5, Files: map[string][]byte{}}
 		files["tokenizer.json"] = string(read(t, filepath.Join(tokenizers, "qwen2", "tokenizer.json")))
 		for file, data := range files {
-			if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			write(t, filepath.Join(dir, name, file), []byte(data))
+			r.Files[file] = []byte(data)
+		}
+		if err := r.Write(filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
 	return dir

@@ -245,17 +245,8 @@ func (m *measurer) texts(name, kind string, ops ...string) ([]Series, error) {
 			return err
 		}
 		if n == m.o.From {
-			cpu, err := m.random(webgpu.NewCPU(), width, kind)
-			if err != nil {
+			if err := m.besideCPU(text, logits, &step, width, kind); err != nil {
 				return err
-			}
-			defer cpu.Release()
-			want, _, err := m.pieces(cpu, text)
-			if err != nil {
-				return err
-			}
-			if err := compare(logits, want, &step); err != nil {
-				return fmt.Errorf("beside the CPU: %w", err)
 			}
 		}
 		r, err := m.reading(mod, model.Options{Tokens: n, Seqs: 1, Positions: n, Rows: n, Slots: 1})
@@ -309,6 +300,23 @@ func outputs(text []int) model.Which {
 		return model.Last
 	}
 	return model.All
+}
+
+// besideCPU compares the logits of a text with those of the same random model on plain Go.
+func (m *measurer) besideCPU(text []int, logits []float32, step *Point, d int, kinds ...string) error {
+	cpu, err := m.random(webgpu.NewCPU(), d, kinds...)
+	if err != nil {
+		return err
+	}
+	defer cpu.Release()
+	want, _, err := m.pieces(cpu, text)
+	if err != nil {
+		return err
+	}
+	if err := compare(logits, want, step); err != nil {
+		return fmt.Errorf("beside the CPU: %w", err)
+	}
+	return nil
 }
 
 // pieces reads a text piece by piece, and returns its logits, those that [outputs] says, and the time
@@ -447,17 +455,8 @@ func (m *measurer) models() ([]Series, error) {
 			return err
 		}
 		if d == 64 {
-			cpu, err := m.random(webgpu.NewCPU(), d, kinds...)
-			if err != nil {
+			if err := m.besideCPU(text, logits, &step, d, kinds...); err != nil {
 				return err
-			}
-			defer cpu.Release()
-			want, _, err := m.pieces(cpu, text)
-			if err != nil {
-				return err
-			}
-			if err := compare(logits, want, &step); err != nil {
-				return fmt.Errorf("beside the CPU: %w", err)
 			}
 		}
 		room := length + plays + 1
