@@ -180,7 +180,9 @@ func (w *watch) shaderModule(name, src string) (*wgpu.ShaderModuleDescriptor, er
 	return &wgpu.ShaderModuleDescriptor{Label: name, WGSL: src}, nil
 }
 
-func roomy(int) byte { return 0 } // natively only
+func roomy(f func() error) error { return f() } // natively only
+
+func (w *watch) wait(*wgpu.Device) {}
 
 var scopes = []string{"internal", "out-of-memory", "validation"}
 
