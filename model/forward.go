@@ -42,7 +42,7 @@ func (r *Runner) record(f form) *program {
 		x = "out.x"
 		c.op("outputs", shaders.Embed, shaders.C{"W_KIND": shaders.F32}, shaders.EmbedParams{D: d, Entries: uint32(r.Opts.Tokens), Rows: out}, c.buf("x"), c.buf("outs"), c.buf(x))
 	}
-	if f.trace == tracePrompt || !c.together("head", "head", 0, shaders.MatVecStepParams{Rows: out}, x, "norm", "logits") {
+	if f.trace == tracePrompt || !c.together("head", "head", joint{x: x, norm: shaders.NormRMS, scale: "norm", y: "logits", MatVecStepParams: shaders.MatVecStepParams{Rows: out}}) {
 		c.op("norm", shaders.RMSNorm, nil, shaders.RMSNormParams{D: d, XStride: d, YStride: d, Rows: out, Eps: eps}, c.buf(x), c.weight("norm"), c.buf("out.h"))
 		c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
 	}
@@ -124,6 +124,9 @@ func (c *recorder) keep(layer int) {
 // linear multiplies x by a weight: y = x·wᵀ, or with Add y += that. D, N and absent strides follow
 // from the weight.
 func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
+	if p.XStride == 0 && c.together(name, role, joint{x: x, y: y, MatVecStepParams: shaders.MatVecStepParams{D: p.D, Rows: p.Rows, Add: p.Add}}) {
+		return
+	}
 	w := c.r.Model.w[role]
 	if p.D == 0 {
 		p.D = uint32(c.cfg.D)
@@ -151,42 +154,49 @@ func (c *recorder) linear(name, role, x, y string, p shaders.MatMulParams) {
 	}
 }
 
-// together records y = norm(x)·wᵀ, with glu SwiGLU of it, as one dispatch, and reports whether it did.
-// scale is the weight of the norm: an RMS norm over x, over each head of V with its gate if p.V is set,
-// or none if scale is "". On a GPU a dispatch of a step costs more than its sums. Many tokens, shapes
-// that the kernel does not take, and adapters that compute on a CPU, where a norm formed in every
-// workgroup costs more than a dispatch, are for the kernels one by one. Absent lengths and strides
-// follow from the weight.
-func (c *recorder) together(name, role string, glu uint32, p shaders.MatVecStepParams, x, scale, y string) bool {
-	w := c.r.Model.w[role]
-	if p.N = uint32(w.rows); glu == 1 {
-		p.N /= 2
-	}
+// joint is a product together with what stands before and behind it: a norm of x with the weight scale,
+// with the gates of that buffer, and SwiGLU. Lengths and strides that are left out follow from the weight.
+type joint struct {
+	x, y        string
+	norm        uint32 // a norm of [shaders.MatVecStep]
+	scale, gate string // the norm's weight; the buffer of the gates
+	glu         uint32
+	shaders.MatVecStepParams
+}
+
+// together records a product and what belongs to it as one dispatch, and reports whether it did. On a GPU
+// a dispatch of a step costs more than its sums. Many tokens, shapes that the kernel does not take, and
+// adapters that compute on a CPU, where a norm formed in every workgroup costs more than a dispatch, are
+// for the kernels one by one.
+func (c *recorder) together(name, role string, j joint) bool {
+	w, p := c.r.Model.w[role], j.MatVecStepParams
+	p.N, p.YStride = uint32(w.rows), uint32(w.rows)/(1+j.glu)
 	if p.D == 0 {
 		p.D = uint32(c.cfg.D)
 	}
-	p.XStride, p.YStride = p.D, p.N
+	p.XStride = p.D
 	if p.Eps == 0 {
 		p.Eps = c.cfg.RMSEps
 	}
-	norm, by, gate := uint32(shaders.NormNone), c.buf(x), c.buf(x) // what a form does not read is bound to x
-	if scale != "" {
-		norm, by = shaders.NormRMS, c.weight(scale)
-	}
-	if p.V > 0 {
-		norm, gate = shaders.NormGated, c.buf("gdn.in")
-	}
-	if !c.f.few || c.r.software || w.kind > shaders.BF16 || len(w.parts) > 1 || !p.OK(norm) {
+	if !c.f.few || c.r.software || len(w.parts) > 1 || !p.OK(w.kind, j.norm) {
 		return false
 	}
-	c.op(name, shaders.MatVecStep, shaders.C{"W_KIND": w.kind, "NORM": norm, "GLU": glu, "ROOM": p.Room(norm)}, p, c.buf(x), by, gate, w.parts[0].buf, c.buf(y))
+	x := c.buf(j.x)
+	scale, gate := x, x // what a form does not read
+	if j.scale != "" {
+		scale = c.weight(j.scale)
+	}
+	if j.gate != "" {
+		gate = c.buf(j.gate)
+	}
+	c.op(name, shaders.MatVecStep, p.Consts(w.kind, j.norm, j.glu), p, x, scale, gate, w.parts[0].buf, c.buf(j.y))
 	return true
 }
 
 // normed records y = norm(x)·wᵀ with the layer's RMS norm of that name, or without one if it is "".
 func (c *recorder) normed(norm, name, x, y string) {
 	if norm != "" {
-		if c.together(name, c.layer+name, 0, shaders.MatVecStepParams{}, x, c.layer+norm, y) {
+		if c.together(name, c.layer+name, joint{x: x, norm: shaders.NormRMS, scale: c.layer + norm, y: y}) {
 			return
 		}
 		c.norm(norm, norm, x, "h", 0)
@@ -236,8 +246,9 @@ func (c *recorder) gdnLayer(i int, _ config.Layer, norm, y string, add uint32) {
 	if off(r.Opts.Switches.Gate) {
 		p.NoGate = 1
 	}
-	one := shaders.MatVecStepParams{D: values, V: p.V, GateStride: p.GateStride, GateCol: p.GateCol, NoGate: p.NoGate, Eps: p.Eps, Add: add}
-	if !c.masked(i) && c.together("gdn.out", c.layer+"gdn.out", 0, one, n.o, c.layer+"gdn.o_norm", y) {
+	if !c.masked(i) && c.together("gdn.out", c.layer+"gdn.out", joint{x: n.o, norm: shaders.NormGated, scale: c.layer + "gdn.o_norm", gate: "gdn.in", y: y, MatVecStepParams: shaders.MatVecStepParams{
+		D: values, V: p.V, GateStride: p.GateStride, GateCol: p.GateCol, NoGate: p.NoGate, Eps: p.Eps, Add: add,
+	}}) {
 		return
 	}
 	c.op("gdn.o_norm", shaders.GatedNorm, nil, p, c.buf("gdn.in"), c.weight(c.layer+"gdn.o_norm"), c.buf(n.o), c.buf("gdn.y"))
@@ -256,15 +267,12 @@ func (c *recorder) gdnInputs(n layerNames) {
 	}
 	gates := c.gates(shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv})
 	unit := shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}
-	if c.f.few {
-		var lanes shaders.C
-		if r.software {
-			lanes = shaders.C{"LANES": 8}
-		}
-		c.op("gdn.inputs", shaders.GDNInputs, lanes, shaders.GDNInputsParams{
-			HK: unit.Heads, K: unit.K, HV: hv, V: uint32(cfg.V), W: uint32(cfg.W), XStride: in, ACol: gates.ACol, BCol: gates.BCol,
-			QScale: unit.QScale, BetaScale: gates.BetaScale, BetaMax: gates.BetaMax, NoDecay: gates.NoDecay,
-		}, c.buf("gdn.in"), taps, rates, c.buf("seqs"), c.buf(n.tail), c.buf(n.qkv), c.buf(n.gates))
+	few := shaders.GDNInputsParams{
+		HK: unit.Heads, K: unit.K, HV: hv, V: uint32(cfg.V), W: uint32(cfg.W), XStride: in, ACol: gates.ACol, BCol: gates.BCol,
+		QScale: unit.QScale, BetaScale: gates.BetaScale, BetaMax: gates.BetaMax, NoDecay: gates.NoDecay,
+	}
+	if c.f.few && few.OK() {
+		c.op("gdn.inputs", shaders.GDNInputs, few.Consts(r.software), few, c.buf("gdn.in"), taps, rates, c.buf("seqs"), c.buf(n.tail), c.buf(n.qkv), c.buf(n.gates))
 		return
 	}
 	conv := c.conv()
@@ -308,11 +316,11 @@ func (c *recorder) maskHeads(name string, i, d int, x string) {
 // add y += that.
 func (c *recorder) mlp(norm, y string, add uint32) {
 	d, f, in, x := uint32(c.cfg.D), uint32(c.cfg.FF), c.layer+"mlp.in", "x"
-	scale := norm
+	whole := joint{x: x, glu: 1, y: "mlp.act"}
 	if norm != "" {
-		scale = c.layer + norm
+		whole.norm, whole.scale = shaders.NormRMS, c.layer+norm
 	}
-	if !c.together("mlp.in", in, 1, shaders.MatVecStepParams{}, x, scale, "mlp.act") {
+	if !c.together("mlp.in", in, whole) {
 		if norm != "" {
 			c.norm(norm, norm, x, "h", 0)
 			x = "h"
@@ -332,32 +340,67 @@ func (c *recorder) mlp(norm, y string, add uint32) {
 func (c *recorder) attentionLayer(i int, l config.Layer, before, y string, add uint32) {
 	cfg, r := c.cfg, c.r
 	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
-	in, qkStride := uint32(r.attnIn()), q+kv
-	qk := r.names[i].qk
-
+	in := uint32(r.attnIn())
 	c.normed(before, "attn.in", "x", "attn.in")
-	norm := func(name string, heads, at uint32) {
-		p := shaders.RMSNormParams{D: heads * uint32(cfg.HeadDim), XStride: in, XCol: at, YStride: qkStride, YCol: at, Eps: cfg.RMSEps}
-		if cfg.HeadNorm {
-			p.D, p.Heads = uint32(cfg.HeadDim), heads
-		}
-		c.op(name, shaders.RMSNorm, nil, p, c.buf("attn.in"), c.weight(c.layer+name), c.buf(qk))
-	}
-	norm("attn.q_norm", uint32(cfg.Heads), 0)
-	norm("attn.k_norm", uint32(cfg.KVHeads), q)
-	if l.Rope != nil {
-		c.op("attn.rope", shaders.RoPE, nil, shaders.RoPEParams{Heads: uint32(cfg.Heads + cfg.KVHeads), HD: uint32(cfg.HeadDim), Rot: uint32(l.Rope.Dim), Stride: qkStride, Positions: uint32(r.Opts.Positions)},
-			c.buf(r.ropes[l.Rope]), c.buf("seqs"), c.buf("token_seq"), c.buf(qk))
-	}
-	c.attention(i, l, qk)
+	c.attentionInputs(l, r.names[i])
+	c.attention(i, l, r.names[i].qk)
 	if r.Opts.Switches.layerOff(i) {
 		return
 	}
-	if cfg.AttnGate {
-		c.op("attn.gate", shaders.SigmoidGate, nil, shaders.SigmoidGateParams{D: q, GateStride: in, GateCol: q + 2*kv}, c.buf("attn.in"), c.buf("attn.o"))
-	}
 	c.maskHeads("attn.heads", i, cfg.HeadDim, "attn.o")
+	if cfg.AttnGate {
+		gate := shaders.SigmoidGateParams{D: q, GateStride: in, GateCol: q + 2*kv}
+		if c.together("attn.out", c.layer+"attn.out", joint{x: "attn.o", norm: shaders.NormSigmoid, gate: "attn.in", y: y, MatVecStepParams: shaders.MatVecStepParams{
+			D: q, GateStride: gate.GateStride, GateCol: gate.GateCol, Add: add,
+		}}) {
+			return
+		}
+		c.op("attn.gate", shaders.SigmoidGate, nil, gate, c.buf("attn.in"), c.buf("attn.o"))
+	}
 	c.linear("attn.out", c.layer+"attn.out", "attn.o", y, shaders.MatMulParams{D: q, Add: add})
+}
+
+// attentionInputs makes of an attention layer's projection what the attention reads: q and k, normalised
+// and rotated, and the keys and values in the cache.
+func (c *recorder) attentionInputs(l config.Layer, n layerNames) {
+	cfg, r := c.cfg, c.r
+	h, kvh, hd, in := uint32(cfg.Heads), uint32(cfg.KVHeads), uint32(cfg.HeadDim), uint32(r.attnIn())
+	norms, rows, seqs := c.weight(c.layer+"attn.norms"), c.buf("rows"), c.buf("seqs")
+	qk, k, v := c.buf(n.qk), c.buf(n.kCache), c.buf(n.vCache)
+	var rot uint32
+	table := norms // not read
+	if l.Rope != nil {
+		rot, table = uint32(l.Rope.Dim), c.buf(r.ropes[l.Rope])
+	}
+	if c.f.few {
+		p := shaders.AttnInputsParams{H: h, KVH: kvh, HD: hd, Rot: rot, XStride: in, Positions: uint32(r.Opts.Positions), Eps: cfg.RMSEps}
+		if cfg.HeadNorm {
+			p.Each = 1
+		}
+		var small shaders.C
+		if r.software {
+			small = shaders.C{"RED_WG": 16}
+		}
+		c.op("attn.inputs", shaders.AttnInputs, small, p, c.buf("attn.in"), norms, table, rows, seqs, qk, k, v)
+		return
+	}
+	weights := uint32(0) // of k's norm, behind q's
+	norm := func(name string, heads, at uint32) {
+		p := shaders.RMSNormParams{D: heads * hd, XStride: in, XCol: at, YStride: (h + kvh) * hd, YCol: at, WCol: weights, Eps: cfg.RMSEps}
+		if cfg.HeadNorm {
+			p.D, p.Heads = hd, heads
+		}
+		weights += p.D
+		c.op(name, shaders.RMSNorm, nil, p, c.buf("attn.in"), norms, qk)
+	}
+	norm("attn.q_norm", h, 0)
+	norm("attn.k_norm", kvh, h*hd)
+	of := c.buf("token_seq")
+	if rot > 0 {
+		c.op("attn.rope", shaders.RoPE, nil, shaders.RoPEParams{Heads: h + kvh, HD: hd, Rot: rot, Stride: (h + kvh) * hd, Positions: uint32(r.Opts.Positions)}, table, seqs, of, qk)
+	}
+	c.op("attn.kv", shaders.KVWrite, nil, shaders.KVWriteParams{D: kvh * hd, KStride: (h + kvh) * hd, KCol: h * hd, VStride: in, VCol: (h + kvh) * hd},
+		qk, c.buf("attn.in"), rows, seqs, of, k, v)
 }
 
 // deltaRule runs the gated delta rule over normalised q, k, v and the gates, from each session's
@@ -408,20 +451,20 @@ func (r *Runner) recordState(layer int) *program {
 	return p
 }
 
-// attention puts the new keys and values in the cache and attends over it.
+// attention attends over the cache.
 func (c *recorder) attention(i int, l config.Layer, qk string) {
 	cfg, n := c.cfg, c.r.names[i]
 	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
 	rows, seqs, of := c.buf("rows"), c.buf("seqs"), c.buf("token_seq")
 	k, v := c.buf(n.kCache), c.buf(n.vCache)
-	c.op("attn.kv", shaders.KVWrite, nil, shaders.KVWriteParams{D: kv, KStride: q + kv, KCol: q, VStride: uint32(c.r.attnIn()), VCol: q + kv},
-		c.buf(qk), c.buf("attn.in"), rows, seqs, of, k, v)
 	consts := shaders.C{"HD": uint32(cfg.HeadDim)}
 	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
 	switch {
 	case c.f.far:
 		c.op("attn.spans", shaders.AttentionSplit, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.parts"))
 		c.op("attn.softmax", shaders.AttentionJoin, consts, p, c.buf("attn.parts"), c.buf("attn.o"))
+	case c.f.near:
+		c.op("attn.softmax", shaders.AttentionSplit, shaders.C{"HD": uint32(cfg.HeadDim), "ONE": 1}, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
 	case c.f.few:
 		c.op("attn.softmax", shaders.AttentionDecode, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.o"))
 	default:

@@ -233,10 +233,13 @@ func (s *Source) layout(wanted string) (groups map[string][]string, shapes map[s
 	}
 	for role, f := range s.found {
 		layer, rates := strings.CutSuffix(role, "gdn.A_log")
+		of, norms := strings.CutSuffix(role, "attn.q_norm")
 		switch {
-		case inMatrix[role] || f.Same != "" || strings.HasSuffix(role, "gdn.dt_bias"):
+		case inMatrix[role] || f.Same != "" || strings.HasSuffix(role, "gdn.dt_bias") || strings.HasSuffix(role, "attn.k_norm"):
 		case rates:
 			groups[layer+"gdn.rates"] = []string{role, layer + "gdn.dt_bias"}
+		case norms:
+			groups[of+"attn.norms"] = []string{role, of + "attn.k_norm"}
 		default:
 			groups[role] = []string{role}
 		}

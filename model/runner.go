@@ -60,7 +60,8 @@ type Runner struct {
 type form struct {
 	step  bool // one token of one session
 	few   bool // so few tokens that the kernels of a step are the faster ones
-	far   bool // and they see so many keys that attention is split over spans of them
+	near  bool // and they see so few keys that a workgroup takes all of a head's
+	far   bool // or so many that attention is split over spans of them
 	chunk bool // chunked delta rule rather than the token loop
 	trace traceKind
 	all   bool // logits are read back, not only the top
@@ -202,7 +203,7 @@ func (r *Runner) need() map[string]int {
 		need["attn.in"] = t * r.attnIn()
 		need["attn.o"] = t * c.Heads * c.HeadDim
 		need["rows"] = r.maps() * o.Positions
-		if c.HeadDim%4 == 0 && o.Positions > farKeys {
+		if c.HeadDim%4 == 0 && o.Positions > shaders.AttentionSpan {
 			need["attn.parts"] = shaders.AttentionParts(fewTokens, c.Heads, c.HeadDim, o.Positions)
 		}
 	}
@@ -432,8 +433,9 @@ const (
 	fewSoftwareTokens = 28
 )
 
-// farKeys is beyond how many keys a few tokens' attention is split.
-const farKeys = 4 * shaders.AttentionSpan
+// farKeys is beyond how many keys a few tokens' attention is split where a CPU computes; a GPU splits what
+// is more than a span.
+const farKeys = 2 * shaders.AttentionSpan
 
 // form chooses the recording for a play.
 func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
@@ -444,8 +446,10 @@ func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 		keys = max(keys, len(in.Session.IDs)+len(in.IDs))
 	}
 	few := tokens <= fewTokens || r.software && tokens <= fewSoftwareTokens
-	far := tokens <= fewTokens && keys > farKeys && r.bufs["attn.parts"] != nil
-	return form{step: tokens == 1, few: few, far: far, chunk: !few && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
+	split := tokens <= fewTokens && r.Model.Config.HeadDim%4 == 0
+	near := split && !r.software && keys <= shaders.AttentionSpan
+	far := split && !near && (!r.software || keys > farKeys) && r.bufs["attn.parts"] != nil
+	return form{step: tokens == 1, few: few, near: near, far: far, chunk: !few && longest >= r.Opts.ChunkFrom && r.chunkOK(), trace: trace, all: logits}
 }
 
 // chunkOK reports whether prompts may take the chunked delta rule, which has no state after each of

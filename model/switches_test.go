@@ -371,7 +371,7 @@ func TestSwitchDispatches(t *testing.T) {
 		want := plain
 		if step { // the mask comes between the norm and the product, which are one dispatch without it
 			i := slices.Index(plain, "layers.0.gdn.out matvec_step")
-			want = slices.Concat(plain[:i], []string{"layers.0.gdn.o_norm gated_norm", "layers.0.gdn.out matvec"}, plain[i+1:])
+			want = slices.Concat(plain[:i], []string{"layers.0.gdn.o_norm gated_norm", "layers.0.gdn.out matvec_step"}, plain[i+1:])
 		}
 		if !slices.Equal(heads, want) {
 			t.Errorf("heads: got %v, want %v and two masks", heads, want)

@@ -13,7 +13,7 @@ struct Params { // keep in step with AttentionParams
 @group(0) @binding(3) var<storage, read_write> o: array<f32>; // [T, H, HD]
 
 const HD: u32 = 32u;
-const SPAN: u32 = 128u;
+const SPAN: u32 = 256u;
 const HD4: u32 = HD / 4u;
 const WG: u32 = 128u;
 const GROUPS: u32 = WG / HD4; // parts of the spans, each with HD4 invocations

@@ -1,9 +1,12 @@
 package shaders
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // AttentionSpan is how many keys a workgroup of [AttentionSplit] sees.
-const AttentionSpan = 128
+const AttentionSpan = 256
 
 // AttentionParts is the length, in words, of what [AttentionSplit] leaves for [AttentionJoin], for
 // so many tokens that see at most keys keys each.
@@ -13,19 +16,20 @@ func AttentionParts(tokens, heads, hd, keys int) int {
 
 // AttentionSplit and [AttentionJoin] are [Attention] for a token or a few that see very many keys:
 // a workgroup a span of them, and then the spans brought together, as in Flash-Decoding. HD is a
-// multiple of four; Step.Keys bounds the keys that a token sees.
+// multiple of four; Step.Keys bounds the keys that a token sees. With ONE = 1 it is at most AttentionSpan,
+// and AttentionSplit gives the output itself.
 var AttentionSplit = register(&Kernel{
 	Name:     "attention_split",
 	Doc:      "causal attention, one token a sequence, a span of the keys",
 	Params:   AttentionParams{},
 	Slots:    []Slot{{"q", Read}, {"k_cache", Read}, {"v_cache", Read}, {"rows", Read}, {"seqs", Read}, {"token_seq", Read}, {"parts", Write}},
 	Includes: []string{"seq"},
-	Variants: headDims,
+	Variants: slices.Concat(headDims, []C{{"HD": 32, "ONE": 1}, {"HD": 256, "ONE": 1}}),
 	Grid: func(a *Args) [3]uint32 {
 		return fold(a.Step.Tokens * params[AttentionParams](a).H * ceilDiv(a.Step.Keys, AttentionSpan))
 	},
 	Twin: func(c *Call) {
-		attentionSplit(*params[AttentionParams](&c.Args), int(c.C["HD"]), int(c.Step.Keys), c.F32(0), c.F32(1), c.F32(2), c.U32(3), c.Seqs(4), c.F32(6), c.Tick)
+		attentionSplit(*params[AttentionParams](&c.Args), int(c.C["HD"]), int(c.Step.Keys), c.C["ONE"] == 1, c.F32(0), c.F32(1), c.F32(2), c.U32(3), c.Seqs(4), c.F32(6), c.Tick)
 	},
 })
 
@@ -45,8 +49,8 @@ var AttentionJoin = register(&Kernel{
 })
 
 // attentionSplit sets parts [T, H, spans, HD+4] to each span's sum of exp(score - largest)·value, its
-// largest score, its sum of the exponentials, and two zeros.
-func attentionSplit(p AttentionParams, hd, keys int, q, kCache, vCache []float32, rows []uint32, seqs []Seq, parts []float32, tick func()) {
+// largest score, its sum of the exponentials, and two zeros; with one to the output [T, H, HD].
+func attentionSplit(p AttentionParams, hd, keys int, one bool, q, kCache, vCache []float32, rows []uint32, seqs []Seq, parts []float32, tick func()) {
 	spans := (keys + AttentionSpan - 1) / AttentionSpan
 	sum := make([]float64, hd)
 	for _, s := range seqs {
@@ -72,6 +76,12 @@ func attentionSplit(p AttentionParams, hd, keys int, q, kCache, vCache []float32
 						for d, v := range vCache[at(j):][:hd] {
 							sum[d] += w * float64(v)
 						}
+					}
+					if one {
+						for d, x := range sum {
+							parts[(t*int(p.H)+h)*hd+d] = float32(x / total)
+						}
+						continue
 					}
 					out := parts[((t*int(p.H)+h)*spans+span)*(hd+4):]
 					for d, x := range sum {

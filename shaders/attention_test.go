@@ -96,6 +96,12 @@ func (c *attentionCase) run(t testing.TB, d webgpu.Device, k *shaders.Kernel) []
 		gputest.Seqs(c.seqs...), append(tokenSeqs(c.seqs...), 0), gputest.Poisoned((c.tokens+1)*c.h*c.hd))[6])
 }
 
+// span is run for sequences that are one span.
+func (c *attentionCase) span(t testing.TB, d webgpu.Device) []float32 {
+	return gputest.Floats(gputest.Run(t, d, shaders.AttentionSplit, shaders.C{"HD": uint32(c.hd), "ONE": 1}, c.p, c.step(), c.q, c.kCache, c.vCache, c.rows,
+		gputest.Seqs(c.seqs...), append(tokenSeqs(c.seqs...), 0), gputest.Poisoned((c.tokens+1)*c.h*c.hd))[6])
+}
+
 func (c *attentionCase) probs(t testing.TB, d webgpu.Device) []float32 {
 	return gputest.Floats(gputest.Run(t, d, shaders.AttentionProbs, c.consts(), c.p, c.step(), c.q, c.kCache, c.rows,
 		gputest.Seqs(c.seqs...), append(tokenSeqs(c.seqs...), 0), gputest.Poisoned((c.tokens+1)*c.h*int(c.p.ProbsStride)))[5])
@@ -139,6 +145,10 @@ func TestAttention(t *testing.T) {
 				w.add(what+" in spans, twins", tol, gputest.Close(t, what+" in spans, twins", tol, c.run(t, webgpu.NewCPU(), shaders.AttentionSplit), want))
 				for _, k := range []*shaders.Kernel{shaders.Attention, shaders.AttentionDecode, shaders.AttentionSplit} {
 					w.add(what+" "+k.Name, tol, gputest.Close(t, what+" "+k.Name, tol, c.run(t, gpu, k), want))
+				}
+				if c.longest <= shaders.AttentionSpan {
+					w.add(what+" one span, twin", tol, gputest.Close(t, what+" one span, twin", tol, c.span(t, webgpu.NewCPU()), want))
+					w.add(what+" one span", tol, gputest.Close(t, what+" one span", tol, c.span(t, gpu), want))
 				}
 				w.add(what+" probs", tol, gputest.Close(t, what+" probs", tol, c.probs(t, gpu), c.probs(t, webgpu.NewCPU())))
 			}

@@ -14,32 +14,37 @@ struct Params { // keep in step with GDNInputsParams
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<f32>; // [T, x_stride], from 0 on: q [HK, K], k [HK, K], v [HV, V]
-@group(0) @binding(3) var<storage, read> weight: array<f32>; // [C, W]
+@group(0) @binding(3) var<storage, read> weight: array<f32>; // [C, W], W at most 4
 @group(0) @binding(4) var<storage, read> rates: array<f32>; // [2, HV]: A_log, dt_bias
 @group(0) @binding(5) var<storage, read> seqs: array<Seq>; // [B]
 @group(0) @binding(6) var<storage, read_write> tail: array<f32>; // [slots, W-1, C], oldest first
 @group(0) @binding(7) var<storage, read_write> y: array<f32>; // [T, C]
 @group(0) @binding(8) var<storage, read_write> gates: array<f32>; // [T, 2, HV]: log decay, beta
 
-const LANES: u32 = 32u; // invocations that share a head
+const LANES: u32 = 64u; // invocations that share a head, a multiple of eight
+const EACH: u32 = 1u; // channels of a head that an invocation has, at most
 const WG: u32 = 64u;
 
 var<workgroup> sh_sum: array<f32, WG>;
 
-// Input n of a channel, counted from the oldest that the sequence still has.
-fn input(seq: Seq, n: u32, c: u32, channels: u32) -> f32 {
-    let keep = p.w - 1u;
-    if (n >= keep) {
-        return x[(seq.start + n - keep) * p.x_stride + c];
-    }
-    if (seq.slot_in == NO_SLOT) {
+// Of the three inputs of a channel before the sequence's new ones number n, those that the taps reach.
+fn past(seq: Seq, n: u32, c: u32, channels: u32) -> f32 {
+    if (n + p.w < 4u || seq.slot_in == NO_SLOT) {
         return 0.0;
     }
-    return tail[(seq.slot_in * keep + n) * channels + c];
+    return tail[(seq.slot_in * (p.w - 1u) + n + p.w - 4u) * channels + c];
+}
+
+// Of four taps of a channel number n, the last ones the weights.
+fn tap(n: u32, c: u32) -> f32 {
+    if (n + p.w < 4u) {
+        return 0.0;
+    }
+    return weight[c * p.w + n + p.w - 4u];
 }
 
 // A workgroup owns WG / LANES heads, of q, k or v, of one sequence: all of its tokens, then its tail.
-// The invocation that reads a channel's old tail also writes the new one.
+// An invocation keeps the last four inputs of its channels, so that a slot can be shifted in place.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) i: u32) {
@@ -58,29 +63,46 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let first = select(h * p.k, 2u * p.hk * p.k + (h - 2u * p.hk) * p.v, is_v);
     let size = select(0u, select(p.k, p.v, is_v), live);
 
+    var inputs: array<vec4<f32>, EACH> = array<vec4<f32>, EACH>();
+    var taps: array<vec4<f32>, EACH> = array<vec4<f32>, EACH>();
+    var mixed: array<f32, EACH> = array<f32, EACH>();
+    for (var e: u32 = 0u; e < EACH; e = e + 1u) {
+        inputs[e] = vec4<f32>(0.0);
+        taps[e] = vec4<f32>(0.0);
+        mixed[e] = 0.0;
+        if (lane + e * LANES < size) {
+            let c = first + lane + e * LANES;
+            taps[e] = vec4<f32>(tap(0u, c), tap(1u, c), tap(2u, c), tap(3u, c));
+            inputs[e] = vec4<f32>(0.0, past(seq, 0u, c, channels), past(seq, 1u, c, channels), past(seq, 2u, c, channels));
+        }
+    }
     for (var n: u32 = 0u; n < seq.count; n = n + 1u) {
         let t = seq.start + n;
         var sum: f32 = 0.0;
-        for (var j: u32 = lane; j < size; j = j + LANES) {
-            let c = first + j;
-            var mixed: f32 = 0.0;
-            for (var tap: u32 = 0u; tap < p.w; tap = tap + 1u) {
-                mixed = mixed + weight[c * p.w + tap] * input(seq, n + tap, c, channels);
+        for (var e: u32 = 0u; e < EACH; e = e + 1u) {
+            if (lane + e * LANES < size) {
+                inputs[e] = vec4<f32>(inputs[e].yzw, x[t * p.x_stride + first + lane + e * LANES]);
+                mixed[e] = silu(dot(taps[e], inputs[e]));
+                sum = sum + mixed[e] * mixed[e];
             }
-            mixed = silu(mixed);
-            y[t * channels + c] = mixed;
-            sum = sum + mixed * mixed;
         }
         sh_sum[i] = sum;
         workgroupBarrier();
-        sum = 0.0;
-        for (var j: u32 = 0u; j < LANES; j = j + 1u) {
-            sum = sum + sh_sum[i - lane + j];
+        if (lane < LANES / 8u) {
+            for (var j: u32 = 1u; j < 8u; j = j + 1u) {
+                sum = sum + sh_sum[i + j * (LANES / 8u)];
+            }
+            sh_sum[i] = sum;
         }
-        if (live && !is_v) {
-            let by = inverseSqrt(sum + 1e-6) * select(1.0, p.q_scale, h < p.hk);
-            for (var j: u32 = lane; j < size; j = j + LANES) {
-                y[t * channels + first + j] = y[t * channels + first + j] * by;
+        workgroupBarrier();
+        var total: f32 = 0.0;
+        for (var j: u32 = 0u; j < LANES / 8u; j = j + 1u) {
+            total = total + sh_sum[i - lane + j];
+        }
+        let by = select(inverseSqrt(total + 1e-6) * select(1.0, p.q_scale, h < p.hk), 1.0, is_v);
+        for (var e: u32 = 0u; e < EACH; e = e + 1u) {
+            if (lane + e * LANES < size) {
+                y[t * channels + first + lane + e * LANES] = mixed[e] * by;
             }
         }
         if (live && is_v && lane == 0u) {
@@ -91,11 +113,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         }
         workgroupBarrier();
     }
-    for (var j: u32 = lane; j < size; j = j + LANES) {
-        // From the oldest on, so that a slot can be shifted in place.
-        for (var n: u32 = 0u; n + 1u < p.w; n = n + 1u) {
-            let v = input(seq, seq.count + n, first + j, channels);
-            tail[(seq.slot_out * (p.w - 1u) + n) * channels + first + j] = v;
+    for (var e: u32 = 0u; e < EACH; e = e + 1u) {
+        if (lane + e * LANES < size) {
+            for (var n: u32 = 0u; n + 1u < p.w; n = n + 1u) {
+                tail[(seq.slot_out * (p.w - 1u) + n) * channels + first + lane + e * LANES] = inputs[e][n + 5u - p.w];
+            }
         }
     }
 }

@@ -179,7 +179,11 @@ func gridCases() []gridCase {
 			const n, c = 2 * texts, 2 + heads
 			return [][]uint32{random(n * (c + 2*heads)), random(2 * c), random(2 * heads), gputest.Seqs(alone(n)...), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*2*heads + 1)}
 		}},
-		{name: "matvec_step", kernel: shaders.MatVecStep, c: shaders.C{"W_KIND": shaders.F16}, params: shaders.MatVecStepParams{D: 8, N: 8 * beyond, XStride: 8, YStride: 8 * beyond}, step: shaders.Step{Tokens: 1}, outs: []int{4}, bufs: func() [][]uint32 {
+		{name: "attn_inputs", kernel: shaders.AttnInputs, params: shaders.AttnInputsParams{H: heads - 1, KVH: 1, HD: 1, XStride: heads + 1, Eps: 1e-6, Each: 1}, step: shaders.Step{Tokens: 2 * texts, Seqs: 2 * texts}, outs: []int{5, 6, 7}, bufs: func() [][]uint32 {
+			const n = 2 * texts
+			return [][]uint32{random(n * (heads + 1)), random(2), random(2), upTo(n), gputest.Seqs(alone(n)...), gputest.Poisoned(n*heads + 1), gputest.Poisoned(n + 1), gputest.Poisoned(n + 1)}
+		}},
+		{name: "matvec_step", kernel: shaders.MatVecStep, c: shaders.C{"W_KIND": shaders.F16, "LANES": 32}, params: shaders.MatVecStepParams{D: 8, N: 8 * beyond, XStride: 8, YStride: 8 * beyond}, step: shaders.Step{Tokens: 1}, outs: []int{4}, bufs: func() [][]uint32 {
 			return [][]uint32{random(8), random(8), random(8), packed(shaders.F16, gputest.Rand(2, 64*beyond, 1)), gputest.Poisoned(8*beyond + 1)}
 		}},
 		{name: "collect", kernel: shaders.Collect, params: collected, outs: []int{6}, bufs: func() [][]uint32 {

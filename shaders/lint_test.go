@@ -37,7 +37,7 @@ func TestLimitsOfHeads(t *testing.T) {
 			t.Fatal(err)
 		}
 		u := lint.Measure(src)
-		if over := u.Over(lint.Ours); len(over) == 0 != want {
+		if over := u.Over(lint.Default); len(over) == 0 != want {
 			t.Errorf("%s: %v, want it within the limits: %v", k.Variant(c), over, want)
 		}
 		if u.Storage != len(k.Slots) {

@@ -22,7 +22,7 @@ var MatVecRow = register(&Kernel{
 			return
 		}
 		p := params[MatMulParams](&c.Args)
-		step := MatVecStepParams{D: p.D, N: p.N, XStride: p.XStride, YStride: p.YStride, Add: p.Add}
+		step := MatVecStepParams{D: p.D, N: 2 * p.N, XStride: p.XStride, YStride: p.YStride, Add: p.Add}
 		matVecStep(step, NormNone, 1, int(rowCount(&c.Step, p.Rows)), c.F32(0), nil, nil, weights{c.U32(1), c.C["W_KIND"], int(2 * p.N), int(p.D)}, c.F32(2)[p.YCol:], c.Tick)
 	},
 })

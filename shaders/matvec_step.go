@@ -3,73 +3,89 @@ package shaders
 // MatVecStepParams are the parameters of [MatVecStep]. Strides and columns are in elements.
 type MatVecStepParams struct {
 	D          uint32 // inner length: columns of x and of w
-	N          uint32 // columns of the product; with GLU half the rows of w
+	N          uint32 // rows of w: columns of the product; with GLU two of them make one of y
 	XStride    uint32 // from one row of x to the next
 	YStride    uint32 // from one row of y to the next
 	Rows       uint32 // 0: a row a token; 1: a row an output (Step.Outs)
 	Add        uint32 // 1: y += the product
 	Eps        float32
 	V          uint32 // NORM 2: length of a head in x
-	GateStride uint32 // NORM 2: from one token's gates to the next
-	GateCol    uint32 // NORM 2: first column of the gates
+	GateStride uint32 // NORM 2, 3: from one token's gates to the next
+	GateCol    uint32 // NORM 2, 3: first column of the gates
 	NoGate     uint32 // NORM 2: 1 leaves the gate out
 	_          uint32
 }
 
 // What [MatVecStep] does to x first, its constant NORM.
 const (
-	NormNone  = iota
-	NormRMS   // [RMSNorm]
-	NormGated // [GatedNorm]
+	NormNone    = iota
+	NormRMS     // [RMSNorm]
+	NormGated   // [GatedNorm]
+	NormSigmoid // [SigmoidGate], no norm
 )
 
-// maxGated is how long a row of x may be for NormGated, which holds it in workgroup memory.
-const maxGated = 2048
+// rooms are how many vec4 of a row of x [MatVecStep] may hold, its constant ROOM: with the last all of
+// the 16 KiB that WebGPU gives a workgroup by default.
+var rooms = [...]uint32{64, 256, 896}
 
-// MatVecStep is [MatVecWide] together with what stands around it in a step of a small model, where
-// a dispatch costs more than its sums: before it a norm of x, after it with GLU = 1 SwiGLU over the
-// two halves of the product. Each workgroup forms the norm anew. W_KIND is at most BF16. ROOM is [MatVecStepParams.Room].
+// MatVecStep is [MatVecWide] together with what stands around it in a step of one token or a few, where
+// a dispatch costs more than its sums: before it a norm or a gate of x, which each workgroup forms anew
+// while its first reads of w are on their way, after it with GLU = 1 SwiGLU over the two halves of the
+// product. Its constants are those of [MatVecStepParams.Consts].
 var MatVecStep = register(&Kernel{
 	Name:     "matvec_step",
 	Doc:      "y = norm(x)·wᵀ, then SwiGLU, or y += that, for one row or a few",
 	Params:   MatVecStepParams{},
 	Slots:    []Slot{{"x", Read}, {"scale", Read}, {"gate", Read}, {"w", Read}, {"y", ReadWrite}},
-	Includes: []string{"silu"},
+	Includes: []string{"silu", "scales"},
 	Variants: matVecSteps(),
 	Grid: func(a *Args) [3]uint32 {
 		p := params[MatVecStepParams](a)
-		return fold(rowCount(&a.Step, p.Rows) * ceilDiv(p.N, a.C["WG"]/a.C["LANES"]))
+		return fold(rowCount(&a.Step, p.Rows) * ceilDiv(p.N, 2*a.C["WG"]/a.C["LANES"]))
 	},
 	Twin: func(c *Call) {
 		p := params[MatVecStepParams](&c.Args)
-		matVecStep(*p, c.C["NORM"], c.C["GLU"], int(rowCount(&c.Step, p.Rows)), c.F32(0), c.F32(1), c.F32(2), weights{c.U32(3), c.C["W_KIND"], int(p.N * (1 + c.C["GLU"])), int(p.D)}, c.F32(4), c.Tick)
+		matVecStep(*p, c.C["NORM"], c.C["GLU"], int(rowCount(&c.Step, p.Rows)), c.F32(0), c.F32(1), c.F32(2), weights{c.U32(3), c.C["W_KIND"], int(p.N), int(p.D)}, c.F32(4), c.Tick)
 	},
 })
 
-// matVecSteps are the forms of a step: each weight kind as input of a mixer or the head, of the MLP
-// behind either norm, and as a mixer's output.
+// matVecSteps are the forms of a step: each weight kind as input of a mixer or the head, of the MLP behind
+// either norm, as its output, and as a mixer's output; and the longest rows.
 func matVecSteps() []C {
 	var list []C
-	for _, kind := range []uint32{F32, F16, BF16} {
-		list = append(list,
-			C{"W_KIND": kind, "NORM": NormRMS}, C{"W_KIND": kind, "NORM": NormRMS, "GLU": 1}, C{"W_KIND": kind, "GLU": 1},
-			C{"W_KIND": kind, "NORM": NormGated, "ROOM": maxGated / 4})
+	small, large := MatVecStepParams{D: 128}, MatVecStepParams{D: 4 * rooms[len(rooms)-1]}
+	for _, kind := range []uint32{F32, F16, BF16, I8, I4} {
+		list = append(list, small.Consts(kind, NormRMS, 0), small.Consts(kind, NormRMS, 1), small.Consts(kind, NormNone, 1), small.Consts(kind, NormNone, 0),
+			small.Consts(kind, NormGated, 0), small.Consts(kind, NormSigmoid, 0), large.Consts(kind, NormRMS, 1))
 	}
 	return list
 }
 
-// Room is the value of the constant ROOM for a norm of that kind.
-func (p *MatVecStepParams) Room(norm uint32) uint32 {
-	if norm == NormGated {
-		return p.D / 4
+// Consts are the kernel's constants for weights of a kind. So many invocations share two rows that each
+// has up to four vectors of them.
+func (p *MatVecStepParams) Consts(kind, norm, glu uint32) C {
+	c := C{"W_KIND": kind, "NORM": norm, "GLU": glu, "ROOM": rooms[len(rooms)-1], "LANES": 8}
+	for _, room := range rooms {
+		if 4*room >= p.D {
+			c["ROOM"] = room
+			break
+		}
 	}
-	return 1
+	for vectors := p.D / vectorOf(kind); c["LANES"] < 128 && 4*c["LANES"] < vectors; {
+		c["LANES"] *= 2
+	}
+	return c
+}
+
+// vectorOf is how many elements of a kind are 16 bytes.
+func vectorOf(kind uint32) uint32 {
+	return map[uint32]uint32{F32: 4, F16: 8, BF16: 8, I8: 16, I4: 32}[kind]
 }
 
 // OK reports whether [MatVecStep] can compute it: rows of whole vectors, and none that is too long.
-func (p *MatVecStepParams) OK(norm uint32) bool {
-	if norm == NormGated && (p.D > maxGated || (p.V|p.GateStride|p.GateCol)%4 != 0) {
+func (p *MatVecStepParams) OK(kind, norm uint32) bool {
+	if norm >= NormGated && (p.GateStride|p.GateCol)%4 != 0 || norm == NormGated && p.V%4 != 0 {
 		return false
 	}
-	return (p.D|p.XStride)%8 == 0
+	return p.D <= 4*rooms[len(rooms)-1] && p.D%vectorOf(kind) == 0 && p.XStride%4 == 0
 }

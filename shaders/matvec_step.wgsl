@@ -15,43 +15,84 @@ struct Params { // keep in step with MatVecStepParams
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>; // [R, x_stride], first D of a row used
 @group(0) @binding(3) var<storage, read> scale: array<vec4<f32>>; // NORM 1: [D]; NORM 2: [V]
-@group(0) @binding(4) var<storage, read> gate: array<vec4<f32>>; // NORM 2: [R, gate_stride], columns gate_col..gate_col+D
-@group(0) @binding(5) var<storage, read> w: array<vec4<u32>>; // [N, D], GLU: [2, N, D]; W_KIND: four or eight elements a vector
-@group(0) @binding(6) var<storage, read_write> y: array<f32>; // [R, y_stride], first N of a row
+@group(0) @binding(4) var<storage, read> gate: array<vec4<f32>>; // NORM 2, 3: [R, gate_stride], columns gate_col..gate_col+D
+@group(0) @binding(5) var<storage, read> w: array<vec4<u32>>; // [N, D]; W_KIND: 4 to 32 elements a vector
+@group(0) @binding(6) var<storage, read_write> y: array<f32>; // [R, y_stride], first N of a row, GLU: N / 2
 
 const W_KIND: u32 = 0u;
-const NORM: u32 = 0u; // 1: RMS norm over a row of x; 2: over each V of it, with the gate
-const GLU: u32 = 0u; // 1: y = silu(first N rows of w · x) · (last N)
-const ROOM: u32 = 1u; // NORM 2: vec4 of a row of x, at least
-const LANES: u32 = 16u; // invocations that share an element of y
+const NORM: u32 = 0u; // 1: RMS norm over a row of x; 2: over each V of it, with the gate; 3: the gate alone
+const GLU: u32 = 0u; // 1: y = silu(first half of w · x) · (last half · x)
+const ROOM: u32 = 64u; // vec4 of a row of x, at least
+const LANES: u32 = 16u; // invocations that share two rows of w, a multiple of eight
 const WG: u32 = 128u;
+const PAIRS: u32 = WG / LANES;
 const HEAD_LANES: u32 = 8u; // invocations that share a head's norm
 
 var<workgroup> sh_sum: array<vec4<f32>, WG>; // two products, Σx²
-var<workgroup> sh_x: array<vec4<f32>, ROOM>; // NORM 2: a row of x, normalised and gated
+var<workgroup> sh_x: array<vec4<f32>, ROOM>; // a row of x, scaled and gated
 
-fn input(start: u32, d: u32) -> vec4<f32> {
-    if (NORM == 2u) {
-        return sh_x[d];
-    }
-    return x[start + d];
+fn word(i: u32) -> u32 {
+    return w[i / 4u][i % 4u];
 }
 
-// The product of a vector of w with x from vec4 d on; a and b are those of x.
-fn product(v: vec4<u32>, a: vec4<f32>, b: vec4<f32>) -> f32 {
+// The product of a vector of w with x from vec4 c on.
+fn product(v: vec4<u32>, c: u32) -> f32 {
     if (W_KIND == 0u) {
-        return dot(bitcast<vec4<f32>>(v), a);
+        return dot(bitcast<vec4<f32>>(v), sh_x[c]);
     }
     if (W_KIND == 1u) {
-        return dot(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)), a) + dot(vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)), b);
+        return dot(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)), sh_x[c]) + dot(vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)), sh_x[c + 1u]);
+    }
+    if (W_KIND == 3u) {
+        return dot(four8(v.x), sh_x[c]) + dot(four8(v.y), sh_x[c + 1u]) + dot(four8(v.z), sh_x[c + 2u]) + dot(four8(v.w), sh_x[c + 3u]);
+    }
+    if (W_KIND == 4u) {
+        return dot(four4(v.x), sh_x[c]) + dot(four4(v.x >> 16u), sh_x[c + 1u]) + dot(four4(v.y), sh_x[c + 2u]) + dot(four4(v.y >> 16u), sh_x[c + 3u])
+            + dot(four4(v.z), sh_x[c + 4u]) + dot(four4(v.z >> 16u), sh_x[c + 5u]) + dot(four4(v.w), sh_x[c + 6u]) + dot(four4(v.w >> 16u), sh_x[c + 7u]);
     }
     let low = bitcast<vec4<f32>>(v << vec4<u32>(16u));
     let high = bitcast<vec4<f32>>(v & vec4<u32>(0xffff0000u));
-    return dot(vec4<f32>(low.x, high.x, low.y, high.y), a) + dot(vec4<f32>(low.z, high.z, low.w, high.w), b);
+    return dot(vec4<f32>(low.x, high.x, low.y, high.y), sh_x[c]) + dot(vec4<f32>(low.z, high.z, low.w, high.w), sh_x[c + 1u]);
+}
+
+// The scales of four vectors of row n of w: d and those LANES apart. Those of I8 are the row's.
+fn scales(n: u32, d: u32, end: u32) -> vec4<f32> {
+    if (W_KIND == 4u) {
+        return vec4<f32>(scale_of(n, 32u * min(d, end)), scale_of(n, 32u * min(d + LANES, end)),
+            scale_of(n, 32u * min(d + 2u * LANES, end)), scale_of(n, 32u * min(d + 3u * LANES, end)));
+    }
+    return vec4<f32>(1.0);
+}
+
+fn silu4(v: vec4<f32>) -> vec4<f32> {
+    return vec4<f32>(silu(v.x), silu(v.y), silu(v.z), silu(v.w));
+}
+
+fn sigmoid4(v: vec4<f32>) -> vec4<f32> {
+    return vec4<f32>(sigmoid(v.x), sigmoid(v.y), sigmoid(v.z), sigmoid(v.w));
+}
+
+// Leaves row r of x in sh_x: scaled or gated, and not yet divided by its root mean square, whose parts
+// it returns.
+fn stage(r: u32, i: u32) -> f32 {
+    let start = r * (p.x_stride / 4u);
+    var square: f32 = 0.0;
+    for (var c: u32 = i; c < p.d / 4u; c = c + WG) {
+        var v: vec4<f32> = x[start + c];
+        if (NORM == 1u) {
+            square = square + dot(v, v);
+            v = v * scale[c];
+        }
+        if (NORM == 3u) {
+            v = v * sigmoid4(gate[(r * p.gate_stride + p.gate_col) / 4u + c]);
+        }
+        sh_x[c] = v;
+    }
+    return square;
 }
 
 // Leaves row r of x in sh_x, each head of V normalised, scaled and gated.
-fn gated(r: u32, i: u32) {
+fn stage_heads(r: u32, i: u32) {
     let v4 = p.v / 4u;
     let heads = p.d / p.v;
     let lane = i % HEAD_LANES;
@@ -74,74 +115,132 @@ fn gated(r: u32, i: u32) {
             let by = inverseSqrt(total / f32(p.v) + p.eps);
             for (var c: u32 = lane; c < v4; c = c + HEAD_LANES) {
                 let g = gate[(r * p.gate_stride + p.gate_col) / 4u + h * v4 + c];
-                let open = vec4<f32>(silu(g.x), silu(g.y), silu(g.z), silu(g.w));
-                sh_x[h * v4 + c] = x[at + c] * by * scale[c] * select(open, vec4<f32>(1.0), p.no_gate != 0u);
+                sh_x[h * v4 + c] = x[at + c] * by * scale[c] * select(silu4(g), vec4<f32>(1.0), p.no_gate != 0u);
             }
         }
         workgroupBarrier();
     }
 }
 
-// A workgroup owns WG / LANES neighbouring elements of one row of y.
+// A workgroup owns PAIRS neighbouring pairs of elements of one row of y, with GLU as many elements:
+// LANES invocations multiply two rows of w.
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) i: u32) {
     let rows = select(step.tokens, step.outs, p.rows == 1u);
-    let blocks = (p.n + WG / LANES - 1u) / (WG / LANES);
+    let each = select(2u, 1u, GLU == 1u); // elements that a pair of rows makes
+    let made = p.n / (1u + GLU);
+    let blocks = (made + PAIRS * each - 1u) / (PAIRS * each);
     let number = group_number(group, groups);
     let r = number / blocks;
     if (r >= rows) {
         return;
     }
-    if (NORM == 2u) {
-        gated(r, i);
-    }
-    let n = (number % blocks) * (WG / LANES) + i / LANES;
     let lane = i % LANES;
-    let live = n < p.n;
-    let each = select(2u, 1u, W_KIND == 0u); // vec4 of x a vector of w
-    var sum: vec4<f32> = vec4<f32>(0.0);
-    if (live) {
-        let vectors = p.d / (4u * each);
-        let row = n * vectors;
-        let second = p.n * vectors;
-        let start = r * (p.x_stride / 4u);
-        for (var d: u32 = lane; d < vectors; d = d + LANES) {
-            let at = d * each;
-            var a: vec4<f32> = input(start, at);
-            var b: vec4<f32> = input(start, at + each - 1u);
-            if (NORM == 1u) {
-                sum.z = sum.z + dot(a, a);
-                if (W_KIND != 0u) {
-                    sum.z = sum.z + dot(b, b);
-                }
-                a = a * scale[at];
-                b = b * scale[at + each - 1u];
+    let n = ((number % blocks) * PAIRS + i / LANES) * each;
+    let c4 = select(select(select(2u, 1u, W_KIND == 0u), 4u, W_KIND == 3u), 8u, W_KIND == 4u); // vec4 of x a vector of w
+    let vectors = p.d / (4u * c4);
+    let na = min(n, made - 1u); // beyond the last row it is read again
+    let nb = select(min(n + 1u, made - 1u), made + na, GLU == 1u);
+    let a = na * vectors;
+    let b = nb * vectors;
+    let end = vectors - 1u;
+
+    // The first of w are on their way while x is made ready.
+    var d: u32 = lane;
+    var a0: vec4<u32> = w[a + min(d, end)];
+    var b0: vec4<u32> = w[b + min(d, end)];
+    var a1: vec4<u32> = w[a + min(d + LANES, end)];
+    var b1: vec4<u32> = w[b + min(d + LANES, end)];
+    var a2: vec4<u32> = w[a + min(d + 2u * LANES, end)];
+    var b2: vec4<u32> = w[b + min(d + 2u * LANES, end)];
+    var a3: vec4<u32> = w[a + min(d + 3u * LANES, end)];
+    var b3: vec4<u32> = w[b + min(d + 3u * LANES, end)];
+    var sa: vec4<f32> = scales(na, d, end);
+    var sb: vec4<f32> = scales(nb, d, end);
+    var square: f32 = 0.0;
+    if (NORM == 2u) {
+        stage_heads(r, i);
+    } else {
+        sh_sum[i] = vec4<f32>(stage(r, i));
+        workgroupBarrier();
+        if (NORM == 1u) {
+            for (var j: u32 = lane; j < WG; j = j + LANES) {
+                square = square + sh_sum[j].x;
             }
-            sum.x = sum.x + product(w[row + d], a, b);
-            if (GLU == 1u) {
-                sum.y = sum.y + product(w[second + row + d], a, b);
-            }
+            workgroupBarrier();
         }
     }
-    sh_sum[i] = sum;
+    var sum_a: f32 = 0.0;
+    var sum_b: f32 = 0.0;
+    loop {
+        if (d < vectors) {
+            sum_a = sum_a + product(a0, d * c4) * sa.x;
+            sum_b = sum_b + product(b0, d * c4) * sb.x;
+        }
+        if (d + LANES < vectors) {
+            sum_a = sum_a + product(a1, (d + LANES) * c4) * sa.y;
+            sum_b = sum_b + product(b1, (d + LANES) * c4) * sb.y;
+        }
+        if (d + 2u * LANES < vectors) {
+            sum_a = sum_a + product(a2, (d + 2u * LANES) * c4) * sa.z;
+            sum_b = sum_b + product(b2, (d + 2u * LANES) * c4) * sb.z;
+        }
+        if (d + 3u * LANES < vectors) {
+            sum_a = sum_a + product(a3, (d + 3u * LANES) * c4) * sa.w;
+            sum_b = sum_b + product(b3, (d + 3u * LANES) * c4) * sb.w;
+        }
+        d = d + 4u * LANES;
+        if (d >= vectors) {
+            break;
+        }
+        a0 = w[a + d];
+        b0 = w[b + d];
+        a1 = w[a + min(d + LANES, end)];
+        b1 = w[b + min(d + LANES, end)];
+        a2 = w[a + min(d + 2u * LANES, end)];
+        b2 = w[b + min(d + 2u * LANES, end)];
+        a3 = w[a + min(d + 3u * LANES, end)];
+        b3 = w[b + min(d + 3u * LANES, end)];
+        sa = scales(na, d, end);
+        sb = scales(nb, d, end);
+    }
+    sh_sum[i] = vec4<f32>(sum_a, sum_b, square, 0.0);
     workgroupBarrier();
-    if (live && lane == 0u) {
-        var total: vec4<f32> = vec4<f32>(0.0);
-        for (var j: u32 = 0u; j < LANES; j = j + 1u) {
+    var total: vec4<f32> = vec4<f32>(0.0);
+    if (lane < LANES / 8u) {
+        for (var j: u32 = 0u; j < 8u; j = j + 1u) {
+            total = total + sh_sum[i + j * (LANES / 8u)];
+        }
+        sh_sum[i] = total;
+    }
+    workgroupBarrier();
+    if (lane == 0u && n < made) {
+        for (var j: u32 = 1u; j < LANES / 8u; j = j + 1u) {
             total = total + sh_sum[i + j];
         }
         if (NORM == 1u) {
             total = total * inverseSqrt(total.z / f32(p.d) + p.eps);
         }
-        var out: f32 = total.x;
-        if (GLU == 1u) {
-            out = silu(total.x) * total.y;
+        if (W_KIND == 3u) {
+            total = total * vec4<f32>(scale_of(na, 0u), scale_of(nb, 0u), 1.0, 1.0);
         }
         let o = r * p.y_stride + n;
-        if (p.add == 1u) {
-            out = y[o] + out;
+        if (GLU == 1u) {
+            put(o, silu(total.x) * total.y);
+        } else {
+            put(o, total.x);
+            if (n + 1u < made) {
+                put(o + 1u, total.y);
+            }
         }
-        y[o] = out;
+    }
+}
+
+fn put(o: u32, v: f32) {
+    if (p.add == 1u) {
+        y[o] = y[o] + v;
+    } else {
+        y[o] = v;
     }
 }

@@ -11,7 +11,8 @@ type RMSNormParams struct {
 	XCol    uint32 // first column of x read
 	YCol    uint32 // first column of y written
 	Heads   uint32 // rows of D beside one another in a row of x, normalised each; 0 is one
-	_, _, _ uint32
+	WCol    uint32 // first of the weights
+	_, _    uint32
 }
 
 // RMSNorm normalises rows: y = x / sqrt(mean(x²) + eps) · weight (Zhang and Sennrich,

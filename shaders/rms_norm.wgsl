@@ -8,13 +8,13 @@ struct Params { // keep in step with RMSNormParams
     x_col: u32,
     y_col: u32,
     heads: u32,
-    pad0: u32,
+    w_col: u32,
     pad1: u32,
     pad2: u32,
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<f32>; // [R, x_stride], columns x_col..x_col+heads·D
-@group(0) @binding(3) var<storage, read> weight: array<f32>; // [D]
+@group(0) @binding(3) var<storage, read> weight: array<f32>; // columns w_col..w_col+D
 @group(0) @binding(4) var<storage, read_write> y: array<f32>; // [R, y_stride], columns y_col..y_col+heads·D
 
 const RED_WG: u32 = 64u;
@@ -39,7 +39,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let scale = inverseSqrt(group_sum(sum, i) / f32(p.d) + p.eps);
     if (live) {
         for (var c: u32 = i; c < p.d; c = c + RED_WG) {
-            let v = x[x0 + c] * scale * weight[c];
+            let v = x[x0 + c] * scale * weight[p.w_col + c];
             if (p.add == 1u) {
                 y[y0 + c] = y[y0 + c] + v;
             } else {

@@ -2,9 +2,10 @@ package shaders
 
 import "math"
 
-// rmsNorm sets y [rows, heads, D] to x / sqrt(mean(x²) + eps) · weight [D], or adds that to it.
+// rmsNorm sets y [rows, heads, D] to x / sqrt(mean(x²) + eps) · weight, or adds that to it.
 func rmsNorm(p RMSNormParams, rows int, x, weight, y []float32) {
 	d, heads := int(p.D), max(int(p.Heads), 1)
+	weight = weight[p.WCol:][:d]
 	for n := 0; n < rows*heads; n++ {
 		r, h := n/heads, n%heads
 		xr := x[r*int(p.XStride)+int(p.XCol)+h*d:][:d]

@@ -37,14 +37,14 @@ func TestRMSNorm(t *testing.T) {
 func perHead(t *testing.T, d int) {
 	const rows, heads = 3, 5
 	n := heads * d
-	p := shaders.RMSNormParams{D: uint32(d), XStride: uint32(n + 3), YStride: uint32(n + 1), Eps: 1e-6, XCol: 2, YCol: 1, Heads: heads}
-	x, w := gputest.Rand(1, rows*(n+3), 2), gputest.F32(gputest.Rand(2, d, 1))
+	p := shaders.RMSNormParams{D: uint32(d), XStride: uint32(n + 3), YStride: uint32(n + 1), Eps: 1e-6, XCol: 2, YCol: 1, Heads: heads, WCol: 3}
+	x, w := gputest.Rand(1, rows*(n+3), 2), gputest.F32(gputest.Rand(2, 3+d, 1))
 	gputest.Check(t, fmt.Sprintf("%d heads of %d", heads, d), tight, shaders.RMSNorm, nil, p, shaders.Step{Tokens: rows}, []int{2}, gputest.F32(x), w, gputest.Poisoned((rows+1)*(n+1)))
 	cpu := webgpu.NewCPU()
 	got := gputest.Run(t, cpu, shaders.RMSNorm, nil, p, shaders.Step{Tokens: rows}, gputest.F32(x), w, gputest.Poisoned(rows*(n+1)))[2]
 	one := shaders.RMSNormParams{D: uint32(d), XStride: uint32(d), YStride: uint32(d), Eps: 1e-6}
 	for r := range rows {
-		want := gputest.Run(t, cpu, shaders.RMSNorm, nil, one, shaders.Step{Tokens: heads}, gputest.F32(x[r*(n+3)+2:][:n]), w, gputest.Poisoned(n))[2]
+		want := gputest.Run(t, cpu, shaders.RMSNorm, nil, one, shaders.Step{Tokens: heads}, gputest.F32(x[r*(n+3)+2:][:n]), w[3:], gputest.Poisoned(n))[2]
 		gputest.Close(t, fmt.Sprintf("row %d beside rows of one head", r), tight, gputest.Floats(got[r*(n+1)+1:][:n]), gputest.Floats(want))
 	}
 }

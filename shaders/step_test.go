@@ -11,28 +11,30 @@ import (
 	"shellgame/webgpu/gputest"
 )
 
-// A product with a norm before it or SwiGLU behind it, beside its twin and beside the kernels that
-// it stands for.
+// A product with a norm or a gate before it or SwiGLU behind it, beside its twin: every kind of weights,
+// odd numbers of rows, one vector and more than an invocation takes at a time.
 func TestMatVecStep(t *testing.T) {
-	shapes := []struct{ rows, d, v, n int }{{1, 128, 32, 96}, {1, 8, 4, 3}, {3, 264, 132, 17}, {2, 48, 12, 9}, {1, 1024, 64, 8}}
+	shapes := []struct{ rows, d, v, n int }{{1, 128, 32, 96}, {1, 8, 4, 3}, {3, 264, 132, 17}, {2, 48, 12, 9}, {1, 1024, 64, 8}, {2, 3584, 128, 5}, {1, 2112, 64, 6}}
 	if !long && gputest.GPU(t).Info().Kind == "browser" { // a pipeline a shape
 		shapes = shapes[:3]
 	}
-	for _, kind := range []uint32{shaders.F32, shaders.F16, shaders.BF16} {
-		for _, norm := range []uint32{shaders.NormNone, shaders.NormRMS, shaders.NormGated} {
+	for _, kind := range storedKinds {
+		for _, norm := range []uint32{shaders.NormNone, shaders.NormRMS, shaders.NormGated, shaders.NormSigmoid} {
 			for _, s := range shapes {
 				for _, glu := range []uint32{0, 1} {
 					for _, add := range []uint32{0, 1} {
-						p := shaders.MatVecStepParams{D: uint32(s.d), N: uint32(s.n), XStride: uint32(s.d + 8), YStride: uint32(s.n + 5), Rows: 1, Add: add, Eps: 1e-5, V: uint32(s.v), GateStride: uint32(s.d + 12), GateCol: 4}
-						if !p.OK(norm) {
-							t.Fatalf("%+v: refused", p)
+						if !shaders.Fits(kind, s.d) {
+							continue
+						}
+						p := shaders.MatVecStepParams{D: uint32(s.d), N: uint32(s.n) * (1 + glu), XStride: uint32(s.d + 8), YStride: uint32(s.n + 5), Rows: 1, Add: add, Eps: 1e-5, V: uint32(s.v), GateStride: uint32(s.d + 12), GateCol: 4}
+						if !p.OK(kind, norm) {
+							t.Fatalf("kind %d %+v: refused", kind, p)
 						}
 						p.NoGate = add
-						c := shaders.C{"W_KIND": kind, "NORM": norm, "GLU": glu, "ROOM": p.Room(norm)}
 						x := gputest.F32(gputest.Rand(1, s.rows*(s.d+8), 1))
 						scale := gputest.F32(gputest.Rand(4, s.d, 1))
 						gate := gputest.F32(gputest.Rand(5, s.rows*(s.d+12), 2))
-						w := packed(kind, gputest.Rand(2, int(1+glu)*s.n*s.d, 0.5))
+						w := stored(kind, gputest.Rand(2, int(p.N)*s.d, 0.5), int(p.N), s.d)
 						y := gputest.Poisoned((s.rows + 1) * (s.n + 5))
 						if add == 1 {
 							copy(y, gputest.F32(gputest.Rand(3, s.rows*(s.n+5), 1)))
@@ -43,7 +45,7 @@ func TestMatVecStep(t *testing.T) {
 							tol.RMS, tol.Max = 4*tol.RMS, 4*tol.Max // each factor carries the product's error
 						}
 						what := fmt.Sprintf("%+v kind %d norm %d glu %d add %d", s, kind, norm, glu, add)
-						gputest.Check(t, what, tol, shaders.MatVecStep, c, p, step, []int{4}, x, scale, gate, w, y)
+						gputest.Check(t, what, tol, shaders.MatVecStep, p.Consts(kind, norm, glu), p, step, []int{4}, x, scale, gate, w, y)
 					}
 				}
 			}
@@ -53,27 +55,32 @@ func TestMatVecStep(t *testing.T) {
 
 // Rows that do not divide into vectors, and rows that are too long to hold, are refused.
 func TestMatVecStepRefuses(t *testing.T) {
-	for _, p := range []shaders.MatVecStepParams{
-		{D: 12, XStride: 16, V: 4},
-		{D: 16, XStride: 20, V: 4},
-		{D: 16, XStride: 16, V: 2},
-		{D: 16, XStride: 16, V: 4, GateCol: 2},
-		{D: 16, XStride: 16, V: 4, GateStride: 6},
-		{D: 4096, XStride: 4096, V: 128},
+	for _, s := range []struct {
+		kind, norm uint32
+		p          shaders.MatVecStepParams
+	}{
+		{shaders.F16, shaders.NormNone, shaders.MatVecStepParams{D: 12, XStride: 16}},
+		{shaders.I8, shaders.NormNone, shaders.MatVecStepParams{D: 24, XStride: 24}},
+		{shaders.I4, shaders.NormNone, shaders.MatVecStepParams{D: 48, XStride: 48}},
+		{shaders.F16, shaders.NormNone, shaders.MatVecStepParams{D: 16, XStride: 18}},
+		{shaders.F32, shaders.NormGated, shaders.MatVecStepParams{D: 16, XStride: 16, V: 2}},
+		{shaders.F32, shaders.NormGated, shaders.MatVecStepParams{D: 16, XStride: 16, V: 4, GateCol: 2}},
+		{shaders.F32, shaders.NormSigmoid, shaders.MatVecStepParams{D: 16, XStride: 16, GateStride: 6}},
+		{shaders.F32, shaders.NormRMS, shaders.MatVecStepParams{D: 3588, XStride: 3588}},
 	} {
-		if p.OK(shaders.NormGated) {
-			t.Errorf("%+v: taken", p)
+		if s.p.OK(s.kind, s.norm) {
+			t.Errorf("%+v: taken", s)
 		}
-	}
-	if p := (shaders.MatVecStepParams{D: 4096, XStride: 4096}); !p.OK(shaders.NormRMS) {
-		t.Errorf("%+v: refused, its norm needs no room", p)
 	}
 }
 
 // The one kernel gives what the four that it stands for give: forks, an empty sequence, a new one
 // shorter than the taps, and one in place.
 func TestGDNInputs(t *testing.T) {
-	for _, s := range []struct{ hk, k, hv, v, w int }{{1, 1, 1, 1, 1}, {4, 32, 4, 64, 4}, {2, 12, 4, 24, 3}, {3, 5, 3, 7, 2}, {1, 129, 2, 70, 4}} {
+	if p := (shaders.GDNInputsParams{W: 5}); p.OK() {
+		t.Error("five taps were taken")
+	}
+	for _, s := range []struct{ hk, k, hv, v, w int }{{1, 1, 1, 1, 1}, {4, 32, 4, 64, 4}, {2, 12, 4, 24, 3}, {3, 5, 3, 7, 2}, {1, 129, 2, 70, 4}, {1, 16, 1, 300, 4}} {
 		const slots, tokens = 5, 9
 		c := 2*s.hk*s.k + s.hv*s.v
 		stride := c + 2*s.hv + 3
@@ -94,13 +101,13 @@ func TestGDNInputs(t *testing.T) {
 		if s.w == 1 {
 			outs = outs[1:] // no tail
 		}
-		for _, lanes := range []uint32{8, 32} {
+		for _, software := range []bool{false, true} {
 			for _, sw2 := range []struct {
 				max     float32
 				noDecay uint32
 			}{{0, 0}, {1, 1}} {
 				p.BetaMax, p.NoDecay = sw2.max, sw2.noDecay
-				gputest.Check(t, fmt.Sprintf("%+v lanes %d %+v", s, lanes, sw2), tight, shaders.GDNInputs, shaders.C{"LANES": lanes}, p, step, outs,
+				gputest.Check(t, fmt.Sprintf("%+v software %v %+v", s, software, sw2), tight, shaders.GDNInputs, p.Consts(software), p, step, outs,
 					x, weight, rates, sw, tail, gputest.Poisoned((tokens+1)*c), gputest.Poisoned((tokens+1)*2*s.hv))
 			}
 		}
@@ -115,6 +122,55 @@ func TestGDNInputs(t *testing.T) {
 		}
 		after := gputest.Run(t, cpu, shaders.ConvTail, nil, taps, step, x, sw, tail)[2]
 		gputest.Close(t, fmt.Sprintf("%+v beside conv_tail", s), gputest.Tolerance{}, gputest.Floats(out[4][:slots*(s.w-1)*c]), gputest.Floats(after[:slots*(s.w-1)*c]))
+	}
+}
+
+// The one kernel gives what the four that it stands for give: shared keys, rotation of a part, norms of
+// each head and of all, positions that are not in order in the cache.
+func TestAttnInputs(t *testing.T) {
+	for _, s := range []struct{ h, kvh, hd, rot int }{{1, 1, 1, 0}, {4, 4, 32, 32}, {6, 2, 24, 8}, {4, 1, 7, 6}, {2, 1, 136, 64}, {2, 2, 12, 0}} {
+		const tokens, positions, cached = 9, 12, 40
+		q, kv := s.h*s.hd, s.kvh*s.hd
+		stride := q + 2*kv + 3
+		seqs := []shaders.Seq{{Start: 0, Count: 4, Past: 3, Map: 2}, {Start: 4, Count: 0, Map: 14}, {Start: 4, Count: 2, Map: 14}, {Start: 6, Count: 3, Past: 8, Map: 26}}
+		step := shaders.Step{Tokens: tokens, Seqs: uint32(len(seqs))}
+		rows := make([]uint32, 2+3*positions)
+		for i := range rows {
+			rows[i] = uint32((i*7 + 3) % cached)
+		}
+		angles := make([]float32, positions*max(s.rot, 2))
+		for i := range angles {
+			angles[i] = float32(math.Sin(float64(i) * 0.7))
+		}
+		x, table, sw := gputest.F32(gputest.Rand(1, tokens*stride, 1)), gputest.F32(angles), gputest.Seqs(seqs...)
+		for _, each := range []uint32{0, 1} {
+			norms := gputest.F32(gputest.Rand(2, q+kv, 1))
+			p := shaders.AttnInputsParams{H: uint32(s.h), KVH: uint32(s.kvh), HD: uint32(s.hd), Rot: uint32(s.rot), XStride: uint32(stride), Positions: positions, Eps: 1e-6, Each: each}
+			y, cache := gputest.Poisoned((tokens+1)*(q+kv)), gputest.Poisoned((cached+1)*kv)
+			for _, wg := range []uint32{16, 64} {
+				gputest.Check(t, fmt.Sprintf("%+v each %d wg %d", s, each, wg), tight, shaders.AttnInputs, shaders.C{"RED_WG": wg}, p, step, []int{5, 6, 7}, x, norms, table, rows, sw, y, cache, cache)
+			}
+			cpu := webgpu.NewCPU()
+			out := gputest.Run(t, cpu, shaders.AttnInputs, nil, p, step, x, norms, table, rows, sw, y, cache, cache)
+			norm := func(heads, at int, y []uint32) []uint32 {
+				r := shaders.RMSNormParams{D: uint32(heads * s.hd), XStride: uint32(stride), YStride: uint32(q + kv), Eps: 1e-6, XCol: uint32(at), YCol: uint32(at), WCol: uint32(at)}
+				if each == 1 {
+					r.D, r.Heads, r.WCol = uint32(s.hd), uint32(heads), uint32(min(at, s.hd))
+				}
+				return gputest.Run(t, cpu, shaders.RMSNorm, nil, r, step, x, norms, y)[2]
+			}
+			y = norm(s.kvh, q, norm(s.h, 0, y))
+			of := append(tokenSeqs(seqs...), 0)
+			if s.rot > 0 {
+				y = gputest.Run(t, cpu, shaders.RoPE, nil, shaders.RoPEParams{Heads: uint32(s.h + s.kvh), HD: p.HD, Rot: p.Rot, Stride: uint32(q + kv), Positions: positions}, step, table, sw, of, y)[3]
+			}
+			caches := gputest.Run(t, cpu, shaders.KVWrite, nil, shaders.KVWriteParams{D: uint32(kv), KStride: uint32(q + kv), KCol: uint32(q), VStride: uint32(stride), VCol: uint32(q + kv)}, step, y, x, rows, sw, of, cache, cache)
+			for i, want := range [][]uint32{y, caches[5], caches[6]} {
+				if !slices.Equal(out[5+i], want) {
+					t.Errorf("%+v each %d: output %d differs from the four kernels'", s, each, i)
+				}
+			}
+		}
 	}
 }
 

@@ -20,9 +20,6 @@ type Limits struct {
 // (https://www.w3.org/TR/webgpu/#limits).
 var Default = Limits{Storage: 8, Workgroup: 16384, Invocations: 256, Size: [3]int{256, 256, 64}}
 
-// Ours are Default with a storage buffer to spare.
-var Ours = Limits{Storage: 7, Workgroup: 16384, Invocations: 256, Size: [3]int{256, 256, 64}}
-
 // Use is what a pipeline takes, and what of it cannot be told.
 type Use struct {
 	Storage   int
@@ -99,7 +96,7 @@ func Measure(src string) Use {
 // within WebGPU's default limits.
 func Faults(src string) []string {
 	u := Measure(src)
-	faults := u.Over(Ours)
+	faults := u.Over(Default)
 	src = bare(src)
 	for _, re := range []*regexp.Regexp{bareVarRE, forVarRE} {
 		for _, m := range re.FindAllStringSubmatch(src, -1) {

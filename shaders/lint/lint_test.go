@@ -15,7 +15,7 @@ func TestLintFinds(t *testing.T) {
 		"bare for var": "@compute @workgroup_size(1) fn main() {\n    for (var i: u32; i < 2u; i = i + 1u) {}\n}",
 		"override":     "override N: u32 = 1u;\n@compute @workgroup_size(1) fn main() {}",
 		"enable":       "enable f16;\n@compute @workgroup_size(1) fn main() {}",
-		"storage":      strings.Repeat("@group(0) @binding(2) var<storage, read> x: array<f32>;\n", 8) + "@compute @workgroup_size(1) fn main() {}",
+		"storage":      strings.Repeat("@group(0) @binding(2) var<storage, read> x: array<f32>;\n", 9) + "@compute @workgroup_size(1) fn main() {}",
 		"memory":       "const K: u32 = 128u;\nvar<workgroup> sh_s: array<f32, K * 33u>;\n@compute @workgroup_size(1) fn main() {}",
 		"two arrays":   "var<workgroup> sh_a: array<vec4<f32>, 1024>;\nvar<workgroup> sh_b: array<f32, 1>;\n@compute @workgroup_size(1) fn main() {}",
 		"name":         "var<workgroup> s: array<f32, 4>;\n@compute @workgroup_size(1) fn main() {}",
