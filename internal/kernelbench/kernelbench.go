@@ -4,6 +4,7 @@ package kernelbench
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"maps"
 	"math"
@@ -55,6 +56,7 @@ var jobs = map[string]struct {
 	"matmul_wide": {map[string]int{"R": 1024, "N": 1024, "D": 1024, "W": 0}, func(b *bench) job { return b.matmul(shaders.MatMulWide) }},
 	"matvec":      {map[string]int{"N": 4096, "D": 4096, "W": 1}, func(b *bench) job { b.shape["R"] = 1; return b.matmul(shaders.MatVec) }},
 	"matvec_wide": {map[string]int{"N": 4096, "D": 4096, "W": 1}, func(b *bench) job { b.shape["R"] = 1; return b.matmul(shaders.MatVecWide) }},
+	"matvec_step": {map[string]int{"N": 4096, "D": 1024, "W": 1, "NORM": 1, "GLU": 0, "LANES": 0}, (*bench).matvecStep},
 	"gdn_step":    {deltaShape, func(b *bench) job { return b.delta(nil, shaders.GDNStep) }},
 	"gdn_chunk":   {deltaShape, func(b *bench) job { return b.delta(shaders.GDNWY, shaders.GDNChunk) }},
 	"gdn_wide":    {deltaShape, func(b *bench) job { return b.delta(shaders.GDNWYWide, shaders.GDNChunkWide) }},
@@ -83,7 +85,7 @@ func Names() []string {
 
 // Run times a job: the median over plays of repeats runs in one submission, less an empty one.
 // Dimensions that shape leaves out take their defaults; W is the kind of weights, 0 f32, 1 f16,
-// 2 bf16.
+// 2 bf16, for matvec_step 3 int8 and 4 int4 too.
 func Run(ctx context.Context, dev webgpu.Device, name string, shape map[string]int, repeats, plays int) (Result, error) {
 	j, ok := jobs[name]
 	if !ok {
@@ -96,13 +98,13 @@ func Run(ctx context.Context, dev webgpu.Device, name string, shape map[string]i
 		}
 	}()
 	for d, v := range shape {
-		if _, ok := j.shape[d]; !ok || v < 0 || v == 0 && d != "W" {
+		if _, ok := j.shape[d]; !ok || v < 0 || v == 0 && !slices.Contains([]string{"W", "NORM", "GLU", "LANES"}, d) {
 			return Result{}, fmt.Errorf("kernelbench: %s has no dimension %s of %d: it takes %s", name, d, v, strings.Join(Names(), ", "))
 		}
 		b.shape[d] = v
 	}
-	if b.shape["W"] > 2 {
-		return Result{}, fmt.Errorf("kernelbench: W is %d, want 0 (f32), 1 (f16) or 2 (bf16)", b.shape["W"])
+	if w := b.shape["W"]; w > 4 || w > 2 && name != "matvec_step" {
+		return Result{}, fmt.Errorf("kernelbench: W is %d, want 0 (f32), 1 (f16) or 2 (bf16), for matvec_step 3 (int8) or 4 (int4) too", b.shape["W"])
 	}
 	work := j.setup(b)
 	if b.err != nil {
@@ -260,6 +262,103 @@ func (b *bench) matmul(k *shaders.Kernel) job {
 				}
 				worst = max(worst, math.Abs(float64(got[c])-want)/(1e-6*math.Sqrt(float64(d))*4))
 			}
+		}
+		return worst, nil
+	}
+	return j
+}
+
+// beyondCache is how many bytes of weights a chain of products goes through before the first comes again:
+// more than a GPU's caches hold.
+const beyondCache = 256 << 20
+
+// matvecStep sets up a chain of products with a row, each of other weights, as a model's layers are.
+func (b *bench) matvecStep() job {
+	n, d, kind, norm, glu := b.shape["N"], b.shape["D"], uint32(b.shape["W"]), uint32(b.shape["NORM"]), uint32(b.shape["GLU"])
+	p := shaders.MatVecStepParams{D: uint32(d), N: uint32(n), XStride: uint32(d), YStride: uint32(n), Eps: 1e-6}
+	if !p.OK(kind, norm) || norm > shaders.NormRMS || glu > 1 {
+		b.err = fmt.Errorf("kernelbench: matvec_step does not take D=%d with W=%d, or NORM=%d beyond 1, or GLU=%d beyond 1", d, kind, norm, glu)
+		return job{}
+	}
+	c := p.Consts(kind, norm, glu)
+	if lanes := b.shape["LANES"]; lanes > 0 {
+		c["LANES"] = uint32(lanes)
+	}
+	x, scale, w := b.random(d, 1), b.random(d, 1), b.random(n*d, 1)
+	row, scales := shaders.RowBytes(kind, d)
+	stored := make([]byte, (n*(row+scales)+15)&^15)
+	for r := range n {
+		line := w[r*d:][:d]
+		for i, v := range line {
+			switch kind { // sixteenths and eighths are exact
+			case shaders.F32:
+				binary.LittleEndian.PutUint32(stored[r*row+4*i:], math.Float32bits(v))
+			case shaders.F16:
+				line[i] = float32(math.Round(float64(v)*8) / 8)
+				binary.LittleEndian.PutUint16(stored[r*row+2*i:], uint16(halfBits(line[i])))
+			case shaders.BF16:
+				line[i] = half(v)
+				binary.LittleEndian.PutUint16(stored[r*row+2*i:], uint16(math.Float32bits(line[i])>>16))
+			case shaders.I8: // so that the row's largest is the scale's 127
+				line[i] = float32(math.Round(float64(v) * 127))
+			case shaders.I4:
+				line[i] = float32(math.Round(float64(v) * 7))
+			}
+		}
+		if kind >= shaders.I8 {
+			most := map[uint32]float32{shaders.I8: 127, shaders.I4: 7}[kind]
+			for i := 0; i < d; i += shaders.Group {
+				line[i] = most
+			}
+			shaders.Quantize(kind, line, stored[r*row:][:row], stored[n*row+r*scales:][:scales])
+		}
+	}
+	xb, sb, yb := b.buffer("x", 0, words(x)), b.buffer("scale", 0, words(scale)), b.buffer("y", n, nil)
+	data := unsafe.Slice((*uint32)(unsafe.Pointer(&stored[0])), len(stored)/4)
+	var ws []webgpu.Buffer
+	for range max(1, beyondCache/len(stored)) {
+		ws = append(ws, b.buffer("w", 0, data))
+	}
+	at := 0
+	ops := func(rec *webgpu.Recording) {
+		rec.Dispatch("matvec_step", shaders.MatVecStep, c, p, xb, sb, xb, ws[at%len(ws)], yb)
+		at++
+	}
+	step := shaders.Step{Tokens: 1}
+	j := job{ops: ops, step: step, work: float64(len(stored)), unit: "GB/s"}
+	j.check = func() (float64, error) {
+		made := n / (1 + int(glu))
+		got, err := b.play(step, ops, yb, 0, made)
+		if err != nil {
+			return 0, err
+		}
+		by := 1.0
+		if norm == shaders.NormRMS {
+			sum := 0.0
+			for _, v := range x {
+				sum += float64(v) * float64(v)
+			}
+			by = 1 / math.Sqrt(sum/float64(d)+1e-6)
+		}
+		product := func(r int) (sum, size float64) {
+			for i, v := range w[r*d:][:d] {
+				t := float64(v) * float64(x[i]) * by
+				if norm == shaders.NormRMS {
+					t *= float64(scale[i])
+				}
+				sum, size = sum+t, size+t*t
+			}
+			return sum, math.Sqrt(size)
+		}
+		worst := 0.0
+		for range 64 {
+			r := b.rng.IntN(made)
+			want, size := product(r)
+			if glu == 1 {
+				other, more := product(made + r)
+				want, size = want/(1+math.Exp(-want))*other, (1+size)*(1+more)+math.Abs(want*other)
+			}
+			worst = max(worst, math.Abs(float64(got[r])-want)/(4e-6*size))
 		}
 		return worst, nil
 	}
