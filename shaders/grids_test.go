@@ -183,7 +183,7 @@ func gridCases() []gridCase {
 			const n = 2 * texts
 			return [][]uint32{random(n * (heads + 1)), random(2), random(2), upTo(n), gputest.Seqs(alone(n)...), gputest.Poisoned(n*heads + 1), gputest.Poisoned(n + 1), gputest.Poisoned(n + 1)}
 		}},
-		{name: "matvec_step", kernel: shaders.MatVecStep, c: shaders.C{"W_KIND": shaders.F16, "LANES": 32}, params: shaders.MatVecStepParams{D: 8, N: 8 * beyond, XStride: 8, YStride: 8 * beyond}, step: shaders.Step{Tokens: 1}, outs: []int{4}, bufs: func() [][]uint32 {
+		{name: "matvec_step", kernel: shaders.MatVecStep, c: shaders.C{"W_KIND": shaders.F16, "PER": 2, "LANES": 32}, params: shaders.MatVecStepParams{D: 8, N: 8 * beyond, XStride: 8, YStride: 8 * beyond}, step: shaders.Step{Tokens: 1}, outs: []int{4}, bufs: func() [][]uint32 {
 			return [][]uint32{random(8), random(8), random(8), packed(shaders.F16, gputest.Rand(2, 64*beyond, 1)), gputest.Poisoned(8*beyond + 1)}
 		}},
 		{name: "collect", kernel: shaders.Collect, params: collected, outs: []int{6}, bufs: func() [][]uint32 {

@@ -64,14 +64,14 @@ func matVecSteps() []C {
 // Consts are the kernel's constants for weights of a kind. So many invocations share two rows that each
 // has up to four vectors of them.
 func (p *MatVecStepParams) Consts(kind, norm, glu uint32) C {
-	c := C{"W_KIND": kind, "NORM": norm, "GLU": glu, "ROOM": rooms[len(rooms)-1], "LANES": 8}
+	c := C{"W_KIND": kind, "NORM": norm, "GLU": glu, "PER": vectorOf(kind) / 4, "ROOM": rooms[len(rooms)-1], "LANES": 8}
 	for _, room := range rooms {
 		if 4*room >= p.D {
 			c["ROOM"] = room
 			break
 		}
 	}
-	for vectors := p.D / vectorOf(kind); c["LANES"] < 128 && 4*c["LANES"] < vectors; {
+	for vectors := p.D / vectorOf(kind); c["LANES"] < 64 && 4*c["LANES"] < vectors; {
 		c["LANES"] *= 2
 	}
 	return c

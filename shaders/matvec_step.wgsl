@@ -22,6 +22,7 @@ struct Params { // keep in step with MatVecStepParams
 const W_KIND: u32 = 0u;
 const NORM: u32 = 0u; // 1: RMS norm over a row of x; 2: over each V of it, with the gate; 3: the gate alone
 const GLU: u32 = 0u; // 1: y = silu(first half of w · x) · (last half · x)
+const PER: u32 = 1u; // vec4 of x that a vector of w goes with: 1, for halves 2, for W_KIND 3 4, for 4 8
 const ROOM: u32 = 64u; // vec4 of a row of x, at least
 const LANES: u32 = 16u; // invocations that share two rows of w, a multiple of eight
 const WG: u32 = 128u;
@@ -35,24 +36,30 @@ fn word(i: u32) -> u32 {
     return w[i / 4u][i % 4u];
 }
 
-// The product of a vector of w with x from vec4 c on.
-fn product(v: vec4<u32>, c: u32) -> f32 {
+// Where vec4 c of a row of x lies in sh_x: the first of all vectors of w one after another, then the second
+// of all. So invocations that go through neighbouring vectors read neighbouring words.
+fn place(c: u32) -> u32 {
+    return (c % PER) * (p.d / (4u * PER)) + c / PER;
+}
+
+// The product of vector d of a row of w, of so many, with x.
+fn product(v: vec4<u32>, d: u32, n: u32) -> f32 {
     if (W_KIND == 0u) {
-        return dot(bitcast<vec4<f32>>(v), sh_x[c]);
+        return dot(bitcast<vec4<f32>>(v), sh_x[d]);
     }
     if (W_KIND == 1u) {
-        return dot(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)), sh_x[c]) + dot(vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)), sh_x[c + 1u]);
+        return dot(vec4<f32>(unpack2x16float(v.x), unpack2x16float(v.y)), sh_x[d]) + dot(vec4<f32>(unpack2x16float(v.z), unpack2x16float(v.w)), sh_x[n + d]);
     }
     if (W_KIND == 3u) {
-        return dot(four8(v.x), sh_x[c]) + dot(four8(v.y), sh_x[c + 1u]) + dot(four8(v.z), sh_x[c + 2u]) + dot(four8(v.w), sh_x[c + 3u]);
+        return dot(four8(v.x), sh_x[d]) + dot(four8(v.y), sh_x[n + d]) + dot(four8(v.z), sh_x[2u * n + d]) + dot(four8(v.w), sh_x[3u * n + d]);
     }
     if (W_KIND == 4u) {
-        return dot(four4(v.x), sh_x[c]) + dot(four4(v.x >> 16u), sh_x[c + 1u]) + dot(four4(v.y), sh_x[c + 2u]) + dot(four4(v.y >> 16u), sh_x[c + 3u])
-            + dot(four4(v.z), sh_x[c + 4u]) + dot(four4(v.z >> 16u), sh_x[c + 5u]) + dot(four4(v.w), sh_x[c + 6u]) + dot(four4(v.w >> 16u), sh_x[c + 7u]);
+        return dot(four4(v.x), sh_x[d]) + dot(four4(v.x >> 16u), sh_x[n + d]) + dot(four4(v.y), sh_x[2u * n + d]) + dot(four4(v.y >> 16u), sh_x[3u * n + d])
+            + dot(four4(v.z), sh_x[4u * n + d]) + dot(four4(v.z >> 16u), sh_x[5u * n + d]) + dot(four4(v.w), sh_x[6u * n + d]) + dot(four4(v.w >> 16u), sh_x[7u * n + d]);
     }
     let low = bitcast<vec4<f32>>(v << vec4<u32>(16u));
     let high = bitcast<vec4<f32>>(v & vec4<u32>(0xffff0000u));
-    return dot(vec4<f32>(low.x, high.x, low.y, high.y), sh_x[c]) + dot(vec4<f32>(low.z, high.z, low.w, high.w), sh_x[c + 1u]);
+    return dot(vec4<f32>(low.x, high.x, low.y, high.y), sh_x[d]) + dot(vec4<f32>(low.z, high.z, low.w, high.w), sh_x[n + d]);
 }
 
 // The scales of four vectors of row n of w: d and those LANES apart. Those of I8 are the row's.
@@ -86,7 +93,7 @@ fn stage(r: u32, i: u32) -> f32 {
         if (NORM == 3u) {
             v = v * sigmoid4(gate[(r * p.gate_stride + p.gate_col) / 4u + c]);
         }
-        sh_x[c] = v;
+        sh_x[place(c)] = v;
     }
     return square;
 }
@@ -115,7 +122,7 @@ fn stage_heads(r: u32, i: u32) {
             let by = inverseSqrt(total / f32(p.v) + p.eps);
             for (var c: u32 = lane; c < v4; c = c + HEAD_LANES) {
                 let g = gate[(r * p.gate_stride + p.gate_col) / 4u + h * v4 + c];
-                sh_x[h * v4 + c] = x[at + c] * by * scale[c] * select(silu4(g), vec4<f32>(1.0), p.no_gate != 0u);
+                sh_x[place(h * v4 + c)] = x[at + c] * by * scale[c] * select(silu4(g), vec4<f32>(1.0), p.no_gate != 0u);
             }
         }
         workgroupBarrier();
@@ -138,8 +145,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     let lane = i % LANES;
     let n = ((number % blocks) * PAIRS + i / LANES) * each;
-    let c4 = select(select(select(2u, 1u, W_KIND == 0u), 4u, W_KIND == 3u), 8u, W_KIND == 4u); // vec4 of x a vector of w
-    let vectors = p.d / (4u * c4);
+    let vectors = p.d / (4u * PER);
     let na = min(n, made - 1u); // beyond the last row it is read again
     let nb = select(min(n + 1u, made - 1u), made + na, GLU == 1u);
     let a = na * vectors;
@@ -175,20 +181,20 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var sum_b: f32 = 0.0;
     loop {
         if (d < vectors) {
-            sum_a = sum_a + product(a0, d * c4) * sa.x;
-            sum_b = sum_b + product(b0, d * c4) * sb.x;
+            sum_a = sum_a + product(a0, d, vectors) * sa.x;
+            sum_b = sum_b + product(b0, d, vectors) * sb.x;
         }
         if (d + LANES < vectors) {
-            sum_a = sum_a + product(a1, (d + LANES) * c4) * sa.y;
-            sum_b = sum_b + product(b1, (d + LANES) * c4) * sb.y;
+            sum_a = sum_a + product(a1, d + LANES, vectors) * sa.y;
+            sum_b = sum_b + product(b1, d + LANES, vectors) * sb.y;
         }
         if (d + 2u * LANES < vectors) {
-            sum_a = sum_a + product(a2, (d + 2u * LANES) * c4) * sa.z;
-            sum_b = sum_b + product(b2, (d + 2u * LANES) * c4) * sb.z;
+            sum_a = sum_a + product(a2, d + 2u * LANES, vectors) * sa.z;
+            sum_b = sum_b + product(b2, d + 2u * LANES, vectors) * sb.z;
         }
         if (d + 3u * LANES < vectors) {
-            sum_a = sum_a + product(a3, (d + 3u * LANES) * c4) * sa.w;
-            sum_b = sum_b + product(b3, (d + 3u * LANES) * c4) * sb.w;
+            sum_a = sum_a + product(a3, d + 3u * LANES, vectors) * sa.w;
+            sum_b = sum_b + product(b3, d + 3u * LANES, vectors) * sb.w;
         }
         d = d + 4u * LANES;
         if (d >= vectors) {

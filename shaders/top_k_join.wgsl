@@ -9,9 +9,10 @@ struct Params { // keep in step with TopKParams
 @group(0) @binding(3) var<storage, read_write> top: array<u32>; // [O, k, 2]: id, probability as f32
 
 const PART: u32 = 2048u;
-const RED_WG: u32 = 64u;
+const RED_WG: u32 = 128u;
 
-// A workgroup owns one row: the largest of what its parts found, one after the other as in top_k.
+// A workgroup owns one row: the largest of what its parts found, one after the other as in top_k. A part's
+// are in that order too, so its first that comes after the last one found is its largest.
 @compute @workgroup_size(RED_WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) i: u32) {
@@ -27,12 +28,16 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var total: f32 = 0.0;
     for (var r: u32 = 0u; r < p.k; r = r + 1u) {
         var best: Best = Best(LOWEST, NONE);
-        for (var e: u32 = i; e < in_row * p.k; e = e + RED_WG) {
-            let at = start + (e / p.k) * size + e % p.k;
-            let n = parts[at];
-            let v = bitcast<f32>(parts[at + p.k]);
-            if (n != NONE && comes_after(v, n, last, r) && (v > best.value || (v == best.value && n < best.id))) {
-                best = Best(v, n);
+        for (var part: u32 = i; part < in_row; part = part + RED_WG) {
+            for (var c: u32 = 0u; c < p.k; c = c + 1u) {
+                let n = parts[start + part * size + c];
+                let v = bitcast<f32>(parts[start + part * size + p.k + c]);
+                if (n == NONE || comes_after(v, n, last, r)) {
+                    if (n != NONE && (v > best.value || (v == best.value && n < best.id))) {
+                        best = Best(v, n);
+                    }
+                    break;
+                }
             }
         }
         last = group_best(best, i);
