@@ -52,7 +52,7 @@ var AttentionJoin = register(&Kernel{
 // largest score, its sum of the exponentials, and two zeros; with one to the output [T, H, HD].
 func attentionSplit(p AttentionParams, hd, keys int, one bool, q, kCache, vCache []float32, rows []uint32, seqs []Seq, parts []float32, tick func()) {
 	spans := (keys + AttentionSpan - 1) / AttentionSpan
-	sum := make([]float64, hd)
+	sum, weights := make([]float64, hd), make([]float64, AttentionSpan)
 	for _, s := range seqs {
 		for n := range int(s.Count) {
 			t, position, first := int(s.Start)+n, int(s.Past)+n, 0
@@ -64,14 +64,14 @@ func attentionSplit(p AttentionParams, hd, keys int, one bool, q, kCache, vCache
 				for span := range spans {
 					low, high := max(span*AttentionSpan, first), min((span+1)*AttentionSpan, position+1)
 					at := func(j int) int { return p.kvHead(int(rows[int(s.Map)+j]), h, hd) }
-					score := func(j int) float64 { return dot(query, kCache[at(j):][:hd]) * float64(p.Scale) }
 					top, total := -3e38, 0.0
 					for j := low; j < high; j++ {
-						top = max(top, score(j))
+						weights[j-low] = dot(query, kCache[at(j):][:hd]) * float64(p.Scale)
+						top = max(top, weights[j-low])
 					}
 					clear(sum)
 					for j := low; j < high; j++ {
-						w := math.Exp(score(j) - top)
+						w := math.Exp(weights[j-low] - top)
 						total += w
 						for d, v := range vCache[at(j):][:hd] {
 							sum[d] += w * float64(v)

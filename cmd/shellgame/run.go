@@ -323,6 +323,14 @@ func encode(tok tokenizer.Tokenizer, text string) ([]int, error) {
 	return ids, nil
 }
 
+// next picks a token. Logits, a megabyte of a large vocabulary, are read back only where they are needed.
+func next(s *sample.Sampler, out *model.Output) (int, error) {
+	if s.Greedy() {
+		return out.Top(0, 0).ID, nil
+	}
+	return s.Next(out.Logits)
+}
+
 // answer reads a prompt, prints what the model goes on with, and notes how fast. What the session
 // has read already is not read again.
 func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
@@ -340,7 +348,7 @@ func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
 		return "", fmt.Errorf("run: the conversation has %d tokens, at most %d are read (--context): /new begins another", len(ids), g.runner.Opts.Positions)
 	}
 	start := time.Now()
-	out, err := g.session.Prefill(ctx, fresh, true)
+	out, err := g.session.Prefill(ctx, fresh, !g.sampler.Greedy())
 	if err != nil {
 		return "", err
 	}
@@ -351,7 +359,7 @@ func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
 	n, unknown := 0, 0
 	start = time.Now()
 	for n < min(g.cmd.MaxNew, room) && !text.stopped {
-		id, err := g.sampler.Next(out.Logits)
+		id, err := next(g.sampler, out)
 		if err != nil {
 			return "", err
 		}
@@ -368,7 +376,7 @@ func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
 		if n == min(g.cmd.MaxNew, room) || text.stopped {
 			break
 		}
-		if out, err = g.session.Step(ctx, id, true); err != nil {
+		if out, err = g.session.Step(ctx, id, !g.sampler.Greedy()); err != nil {
 			return "", err
 		}
 	}

@@ -47,6 +47,9 @@ func New(o Options) (*Sampler, error) {
 	return &Sampler{opts: o, rng: rand.New(rand.NewPCG(o.Seed, 0))}, nil
 }
 
+// Greedy reports whether the most probable token is picked, so that a device's own candidates will do.
+func (s *Sampler) Greedy() bool { return s.opts.Temp == 0 || s.opts.TopK == 1 }
+
 // Next picks a token from logits [N]: the most probable one, the first of equals, or at a
 // temperature one by its softmax probability among those that top-k and then top-p leave. A NaN or
 // +Inf is an error; a token at -Inf is never picked.
@@ -66,7 +69,7 @@ func (s *Sampler) Next(logits []float32) (int, error) {
 	if logits[best] < -math.MaxFloat32 {
 		return 0, errors.New("sample: got -Inf for every token, want a finite number")
 	}
-	if s.opts.Temp == 0 || s.opts.TopK == 1 {
+	if s.Greedy() {
 		return best, nil
 	}
 	least := float32(math.Inf(-1))

@@ -75,7 +75,7 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 		for read < len(q.IDs) {
 			n := min(size, len(q.IDs)-read)
 			from := time.Now()
-			if out, err = t.s.Prefill(ctx, q.IDs[read:read+n], true); err != nil {
+			if out, err = t.s.Prefill(ctx, q.IDs[read:read+n], !pick.Greedy()); err != nil {
 				return err
 			}
 			read += n
@@ -91,9 +91,11 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 		r.Written = &Spent{}
 		start = time.Now()
 		for r.Written.Tokens < q.Most {
-			id, err := pick.Next(out.Logits)
-			if err != nil {
-				return err
+			id := out.Top(0, 0).ID
+			if !pick.Greedy() {
+				if id, err = pick.Next(out.Logits); err != nil {
+					return err
+				}
 			}
 			if slices.Contains(ends, id) {
 				r.Done = true
@@ -105,7 +107,7 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 			if pause(); gone() {
 				break
 			}
-			if out, err = t.s.Step(ctx, id, true); err != nil {
+			if out, err = t.s.Step(ctx, id, !pick.Greedy()); err != nil {
 				if ctx.Err() != nil {
 					break
 				}
