@@ -57,7 +57,7 @@ func TestSwitches(t *testing.T) {
 		width  int
 		dark   bool
 		device string
-	}{{"1400", 1400, false, "webgpu"}, {"800-dark", 800, true, "cpu"}, {"390", 390, false, "cpu"}}) {
+	}{{"800-dark", 800, true, "cpu"}, {"1400", 1400, false, "webgpu"}, {"390", 390, false, "cpu"}}) {
 		t.Run(c.name, func(t *testing.T) {
 			p := open(t, chrome.Options{Width: c.width, Height: 1500, Dark: c.dark}, "?task=st&model=st-hybrid-neg&n=8&device="+c.device)
 			p.live("st-hybrid-neg")

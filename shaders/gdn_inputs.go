@@ -37,7 +37,7 @@ var GDNInputs = register(&Kernel{
 
 func gdnInputsForms() []C {
 	var list []C
-	for _, size := range []uint32{32, 64, 128, 300} {
+	for _, size := range []uint32{64, 300} {
 		p := GDNInputsParams{K: size / 2, V: size}
 		list = append(list, p.Consts(false), p.Consts(true))
 	}

@@ -49,14 +49,13 @@ var MatVecStep = register(&Kernel{
 	},
 })
 
-// matVecSteps are the forms of a step: each weight kind as input of a mixer or the head, of the MLP behind
-// either norm, as its output, and as a mixer's output; and the longest rows.
+// matVecSteps are the forms of a step with f16, as input of a mixer or the head, of the MLP behind either norm,
+// as its output, as a mixer's output, and with the longest rows; and of each kind of weights two.
 func matVecSteps() []C {
-	var list []C
 	small, large := MatVecStepParams{D: 128}, MatVecStepParams{D: 4 * rooms[len(rooms)-1]}
+	list := []C{small.Consts(F16, NormNone, 1), small.Consts(F16, NormRMS, 0), small.Consts(F16, NormGated, 0), small.Consts(F16, NormSigmoid, 0), large.Consts(F16, NormRMS, 1)}
 	for _, kind := range []uint32{F32, F16, BF16, I8, I4} {
-		list = append(list, small.Consts(kind, NormRMS, 0), small.Consts(kind, NormRMS, 1), small.Consts(kind, NormNone, 1), small.Consts(kind, NormNone, 0),
-			small.Consts(kind, NormGated, 0), small.Consts(kind, NormSigmoid, 0), large.Consts(kind, NormRMS, 1))
+		list = append(list, small.Consts(kind, NormRMS, 1), small.Consts(kind, NormNone, 0))
 	}
 	return list
 }
