@@ -16,8 +16,8 @@ type OpTime struct {
 
 // TimeOps reads inputs once as [Runner.Play] does, and then times each dispatch of that play by
 // itself: repeats times in one submission, less an empty submission, the median of plays. Only
-// dispatches whose name wants takes are timed, with nil all.
-func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int, wants func(op string) bool) ([]OpTime, error) {
+// dispatches that wants takes, by their names and kernels, are timed, with nil all.
+func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int, wants func(op, kernel string) bool) ([]OpTime, error) {
 	f := r.form(inputs, false, traceNone)
 	p, err := r.plan(inputs)
 	if err != nil {
@@ -35,7 +35,7 @@ func (r *Runner) TimeOps(ctx context.Context, inputs []Input, repeats, plays int
 	}
 	var times []OpTime
 	for _, op := range r.record(f).rec.Ops {
-		if wants != nil && !wants(op.Name) {
+		if wants != nil && !wants(op.Name, op.Kernel.Variant(op.C)) {
 			continue
 		}
 		rec := &webgpu.Recording{Name: op.Name, Ops: slices.Repeat([]webgpu.Op{op}, repeats)}

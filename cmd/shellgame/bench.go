@@ -201,19 +201,19 @@ func (c *benchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	ops, err := r.TimeOps(a.ctx, in(s), c.Repeats, c.Plays, nil)
+	var kernels []string // of this play
+	ops, err := r.TimeOps(a.ctx, in(s), c.Repeats, c.Plays, func(op, kernel string) bool {
+		name, _, _ := strings.Cut(kernel, "[")
+		kernels = append(kernels, name)
+		return c.wants(op, kernel)
+	})
 	if err != nil {
 		return err
 	}
 	info := dev.Info()
 	res := benchResult{Device: info.Kind, Adapter: info.Adapter, Driver: info.Driver, Commit: version.Commit(), Model: m.Name, Weights: c.Weights, Shape: shapeOf(m.Config), Tokens: c.Tokens, Past: c.Past, Play: us(play)}
-	var kernels []string
 	for _, o := range ops {
-		name, _, _ := strings.Cut(o.Kernel, "[")
-		kernels = append(kernels, name)
-		if c.wants(o.Op, o.Kernel) {
-			res.Ops = append(res.Ops, benchTime{o.Op, o.Kernel, us(o.Time)})
-		}
+		res.Ops = append(res.Ops, benchTime{o.Op, o.Kernel, us(o.Time)})
 	}
 	if len(res.Ops) == 0 {
 		slices.Sort(kernels)

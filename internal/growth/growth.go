@@ -270,7 +270,7 @@ func (m *measurer) texts(name, kind string, ops ...string) ([]Series, error) {
 		prompt.Bytes = r.bytes()
 		s := r.NewSession()
 		defer s.Release()
-		times, err := r.TimeOps(m.ctx, []model.Input{{Session: s, IDs: text}}, 1, 3, func(op string) bool {
+		times, err := r.TimeOps(m.ctx, []model.Input{{Session: s, IDs: text}}, 1, 3, func(op, _ string) bool {
 			return slices.ContainsFunc(ops, func(o string) bool { return op == "layers.0."+o })
 		})
 		if err != nil {
