@@ -55,8 +55,8 @@ func (p *AttentionParams) softmaxRows(hd int, q, kCache []float32, rows []uint32
 					probs[j] /= total
 				}
 				f(t, h, first, seen, probs)
+				tick() // a row of some thousand keys takes milliseconds in a page
 			}
-			tick()
 		}
 	}
 }
