@@ -8,20 +8,23 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"shellgame/model"
 	"shellgame/model/config"
 )
 
-// Report is what `shellgame inspect --json` prints.
+// Report is what `shellgame inspect --json` prints and the page's view saves. Who made it fills in
+// Prompt and Tokens.
 type Report struct {
-	Version int             `json:"version"`
-	Model   model.ModelInfo `json:"model"`
-	Device  string          `json:"device"`
-	Adapter string          `json:"adapter"`
-	Prompt  string          `json:"prompt"`
-	Tokens  []Token         `json:"tokens"`
-	At      int             `json:"at"` // the chosen token
+	Version  int             `json:"version"`
+	Model    model.ModelInfo `json:"model"`
+	Device   string          `json:"device"`
+	Adapter  string          `json:"adapter"`
+	Prompt   string          `json:"prompt"`
+	Switches *model.Switches `json:"switches,omitempty"`
+	Tokens   []Token         `json:"tokens"`
+	At       int             `json:"at"` // the chosen token
 	// Alphas and Betas are the borders of the histograms' bins: bin i counts values from border i up to
 	// border i+1, the last one its upper border too.
 	Alphas []float32 `json:"alphas"`
@@ -89,17 +92,98 @@ var (
 // Run reads ids as one text and looks at token at, counted from 0, and at the states after the last.
 // Ranks holds the top heads at most. Progress, which may be nil, is told the tokens read so far.
 func Run(ctx context.Context, m *model.Model, ids []int, at, top int, progress func(done int)) (*Report, error) {
-	if at < 0 || at >= len(ids) {
-		return nil, fmt.Errorf("inspect: got token %d, want 0 to %d: the prompt has %d", at, len(ids)-1, len(ids))
+	if err := checkToken(at, len(ids)); err != nil {
+		return nil, err
 	}
-	r, err := m.NewRunner(model.Options{Tokens: min(len(ids), 64), Seqs: 1, Slots: 2, Positions: len(ids), Rows: len(ids), Trace: true})
+	r, err := New(m, ids, Options{Keep: []int{at}})
 	if err != nil {
 		return nil, err
 	}
 	defer r.Release()
-	c, s := m.Config, r.NewSession()
-	info := m.Device().Info()
-	rep := &Report{Version: 1, Model: m.Info(), Device: info.Kind, Adapter: info.Adapter, At: at, Alphas: alphas, Betas: betas, Wrote: []Rank{}, Read: []Rank{}, Looked: []Rank{}}
+	err = r.Read(ctx, func(done, _ int) error {
+		if progress != nil {
+			progress(done)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r.At(ctx, at, top, nil)
+}
+
+// Options say how a text is read.
+type Options struct {
+	Switches model.Switches
+	// Keep is after how many tokens, ascending, the states are kept: to look at a token, the text is
+	// read from the last of them before it.
+	Keep []int
+	// Aim, where it is set, is about how long a play may take: the first reads First tokens, later
+	// ones twice as many as long as they take less than half of it.
+	Aim   time.Duration
+	First int
+	// Breathe, which may be nil, is called often where no play runs: a page has one thread.
+	Breathe func()
+}
+
+const (
+	most      = 64       // tokens of a play
+	rowsBytes = 16 << 20 // of the attention layers' rows, which have room for a play's tokens
+)
+
+// mostTokens is how many of n tokens a play reads.
+func mostTokens(c *config.Config, n int) int {
+	rows := 0
+	for _, l := range c.Layers {
+		if l.Kind != config.GDN {
+			rows += 4 * c.Heads * n
+		}
+	}
+	return min(n, most, max(rowsBytes/max(rows, 1), 8))
+}
+
+// Reading is a text that a model reads to be looked into, token by token as often as one likes.
+// Its methods are called by one goroutine at a time.
+type Reading struct {
+	m      *model.Model
+	ids    []int
+	o      Options
+	r      *model.Runner
+	s      *model.Session
+	keep   []int            // of o.Keep, those not reached yet
+	kept   []*model.Session // after o.Keep
+	size   int              // tokens of the next play
+	layers []Layer          // what does not depend on a token
+	above  [][]int          // [L][HV] tokens with beta above 1
+	done   bool
+}
+
+// New makes what reading ids takes on the model's device; nothing is read yet.
+func New(m *model.Model, ids []int, o Options) (*Reading, error) {
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("inspect: got no tokens, want at least one")
+	}
+	c := m.Config
+	t := &Reading{m: m, ids: ids, o: o, size: most}
+	if o.Aim > 0 {
+		t.size = max(o.First, 1)
+	}
+	if o.Breathe == nil {
+		t.o.Breathe = func() {}
+	}
+	gap, last := 0, 0 // the longest way from a state that is kept
+	for _, n := range o.Keep {
+		if n > last && n < len(ids) {
+			t.keep = append(t.keep, n)
+			gap, last = max(gap, n-last), n
+		}
+	}
+	gap = max(gap, len(ids)-last)
+	var err error
+	if t.r, err = m.NewRunner(model.Options{Tokens: mostTokens(c, len(ids)), Seqs: 1, Slots: len(t.keep) + 2, Positions: len(ids), Rows: len(ids) + gap, Trace: true, Switches: o.Switches}); err != nil {
+		return nil, err
+	}
+	t.s = t.r.NewSession()
 	for i, l := range c.Layers {
 		layer := Layer{Layer: i, Kind: l.Kind.String()}
 		for h := range heads(c, l) {
@@ -111,77 +195,177 @@ func Run(ctx context.Context, m *model.Model, ids []int, at, top int, progress f
 			}
 			layer.Heads = append(layer.Heads, head)
 		}
-		rep.Layers = append(rep.Layers, layer)
+		t.layers = append(t.layers, layer)
+		t.above = append(t.above, make([]int, len(layer.Heads)))
 	}
-	count := func(layer int, alpha, beta []float32) {
-		hv := c.HV
-		for i := range beta {
-			h := &rep.Layers[layer].Heads[i%hv]
-			h.Alpha[bin(alphas, alpha[i])]++
-			h.Beta[bin(betas, beta[i])]++
-			if beta[i] > 1 {
-				h.Negative += 1 / float32(len(ids))
-			}
+	t.o.Breathe()
+	return t, nil
+}
+
+// Release frees what the reading takes on the device.
+func (t *Reading) Release() { t.r.Release() }
+
+// between is called after each play, with how many tokens were read of how many; its error ends the
+// reading, which can go on later.
+type between func(done, total int) error
+
+// Read reads what was not read yet.
+func (t *Reading) Read(ctx context.Context, after between) error {
+	for len(t.s.IDs) < len(t.ids) {
+		to := len(t.ids)
+		if len(t.keep) > 0 {
+			to = t.keep[0]
 		}
-	}
-	through := func(ids []int) error {
-		for len(ids) > 0 {
-			n := min(len(ids), r.Opts.Tokens)
-			gates, err := s.ReadGates(ctx, ids[:n])
-			if err != nil {
+		gates, err := t.play(ctx, t.s, to)
+		if err != nil {
+			return err
+		}
+		for layer, g := range gates {
+			t.count(layer, g)
+		}
+		if len(t.keep) > 0 && len(t.s.IDs) == t.keep[0] {
+			t.kept, t.keep = append(t.kept, t.s.Fork()), t.keep[1:]
+		}
+		if after != nil {
+			if err := after(len(t.s.IDs), len(t.ids)); err != nil {
 				return err
 			}
-			for layer, g := range gates {
-				count(layer, g.Alpha, g.Beta)
-			}
-			ids = ids[n:]
-			if progress != nil {
-				progress(len(s.IDs))
-			}
 		}
+	}
+	if t.done {
 		return nil
 	}
-	if err := through(ids[:at]); err != nil {
-		return nil, err
-	}
-	before := map[int][]float32{}
-	for i, l := range c.Layers {
-		if l.Kind == config.GDN {
-			if before[i], err = s.State(ctx, i); err != nil {
-				return nil, err
-			}
-		}
-	}
-	step, err := s.TraceStep(ctx, ids[at])
-	if err != nil {
-		return nil, err
-	}
-	for i := range step.Layers {
-		ls := &step.Layers[i]
-		if c.Layers[i].Kind == config.GDN {
-			count(i, ls.Alpha, ls.Beta)
-			rep.Layers[i].at(c, before[i], ls)
-		} else {
-			rep.Layers[i].looked(ls.Rows)
-		}
-	}
-	if err := through(ids[at+1:]); err != nil {
-		return nil, err
-	}
+	c := t.m.Config
 	for i, l := range c.Layers {
 		if l.Kind != config.GDN {
 			continue
 		}
-		state, err := s.State(ctx, i)
+		state, err := t.s.State(ctx, i)
 		if err != nil {
+			return err
+		}
+		for h := range t.layers[i].Heads {
+			s := t.layers[i].Heads[h].State
+			s.Norm = float32(norm(state[h*c.K*c.V:][:c.K*c.V]))
+			if math.IsNaN(float64(s.Norm)) || math.IsInf(float64(s.Norm), 0) {
+				return fmt.Errorf("inspect: layer %d: state: %w", i, model.ErrNotFinite)
+			}
+			s.Negative = float32(t.above[i][h]) / float32(len(t.ids))
+		}
+		t.o.Breathe()
+	}
+	t.done = true
+	return nil
+}
+
+// play reads the next tokens of a session, up to the first to of the text.
+func (t *Reading) play(ctx context.Context, s *model.Session, to int) (map[int]model.Gates, error) {
+	t.size = min(t.size, t.r.Opts.Tokens)
+	n := min(t.size, to-len(s.IDs))
+	from := time.Now()
+	gates, err := s.ReadGates(ctx, t.ids[len(s.IDs):][:n])
+	t.o.Breathe()
+	if time.Since(from) < t.o.Aim/2 {
+		t.size *= 2
+	}
+	return gates, err
+}
+
+func (t *Reading) count(layer int, g model.Gates) {
+	for i, b := range g.Beta {
+		h := i % len(t.layers[layer].Heads)
+		s := t.layers[layer].Heads[h].State
+		s.Alpha[bin(alphas, g.Alpha[i])]++
+		s.Beta[bin(betas, b)]++
+		if b > 1 {
+			t.above[layer][h]++
+		}
+	}
+}
+
+// At looks at token at, once the text was read: the report names the top heads there.
+func (t *Reading) At(ctx context.Context, at, top int, after between) (*Report, error) {
+	if err := checkToken(at, len(t.ids)); err != nil {
+		return nil, err
+	}
+	if !t.done {
+		return nil, fmt.Errorf("inspect: %d of %d tokens are read, want all before one is looked at", len(t.s.IDs), len(t.ids))
+	}
+	s := t.r.NewSession()
+	for _, k := range t.kept {
+		if len(k.IDs) <= at {
+			s = k
+		}
+	}
+	s = s.Fork()
+	defer s.Release()
+	for len(s.IDs) < at {
+		if _, err := t.play(ctx, s, at); err != nil {
 			return nil, err
 		}
-		for h := range rep.Layers[i].Heads {
-			rep.Layers[i].Heads[h].Norm = float32(norm(state[h*c.K*c.V:][:c.K*c.V]))
+		if after != nil {
+			if err := after(len(s.IDs), at); err != nil {
+				return nil, err
+			}
 		}
+	}
+	c, info := t.m.Config, t.m.Device().Info()
+	rep := &Report{Version: 1, Model: t.m.Info(), Device: info.Kind, Adapter: info.Adapter, At: at, Alphas: alphas, Betas: betas, Wrote: []Rank{}, Read: []Rank{}, Looked: []Rank{}}
+	if !t.o.Switches.Zero() {
+		rep.Switches = &t.o.Switches
+	}
+	before := map[int][]float32{}
+	for i, l := range c.Layers {
+		if l.Kind == config.GDN {
+			var err error
+			if before[i], err = s.State(ctx, i); err != nil {
+				return nil, err
+			}
+			t.o.Breathe()
+		}
+	}
+	step, err := s.TraceStep(ctx, t.ids[at])
+	if err != nil {
+		return nil, err
+	}
+	for i, l := range t.layers {
+		t.o.Breathe()
+		mine := Layer{Layer: l.Layer, Kind: l.Kind}
+		for _, h := range l.Heads {
+			if h.State != nil {
+				s := *h.State
+				mine.Heads = append(mine.Heads, Head{Head: h.Head, State: &s})
+			} else {
+				mine.Heads = append(mine.Heads, Head{Head: h.Head, Look: &Look{}})
+			}
+		}
+		if ls := &step.Layers[i]; c.Layers[i].Kind == config.GDN {
+			mine.at(c, before[i], ls)
+		} else {
+			mine.looked(ls.Rows)
+		}
+		rep.Layers = append(rep.Layers, mine)
 	}
 	rep.rank(top)
 	return rep, nil
+}
+
+func checkToken(at, n int) error {
+	if at < 0 || at >= n {
+		return fmt.Errorf("inspect: got token %d, want 0 to %d: the prompt has %d", at, n-1, n)
+	}
+	return nil
+}
+
+// StateBytes is what the states of a model take after a token, as a reading keeps them.
+func StateBytes(c *config.Config) int {
+	n := 0
+	for _, l := range c.Layers {
+		if l.Kind == config.GDN {
+			n += 4 * (c.HV*c.K*c.V + (c.W-1)*c.C())
+		}
+	}
+	return n
 }
 
 // heads is how many heads of a layer are looked at.

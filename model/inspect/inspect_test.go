@@ -2,9 +2,11 @@ package inspect_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"shellgame/model"
 	"shellgame/model/inspect"
@@ -119,6 +121,125 @@ func TestReportIsTheTrace(t *testing.T) {
 			t.Errorf("%s: looked at a token that is not there", dir)
 		}
 	}
+}
+
+// A text that is read once can be looked at anywhere, in any order, with the same figures as when it is
+// read for that token alone; what is interrupted goes on; switches are in the figures.
+func TestReading(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		m := open(t, d, "testdata/golden/olmo-hybrid-vheads-odd")
+		ctx, ids := t.Context(), text(45, m.Config.N)
+		stop := errors.New("stop")
+		r, err := inspect.New(m, ids, inspect.Options{Keep: []int{7, 20, 33, 99}, Aim: time.Nanosecond, First: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Release()
+		if _, err := r.At(ctx, 0, 3, nil); err == nil {
+			t.Error("a text that is not read was looked at")
+		}
+		last := 0
+		for {
+			plays := 0
+			err := r.Read(ctx, func(done, total int) error {
+				if done <= last || done > last+3 || total != len(ids) {
+					t.Errorf("a play to %d of %d after %d", done, total, last)
+				}
+				if last = done; plays == 2 {
+					return stop
+				}
+				plays++
+				return nil
+			})
+			if err == nil {
+				break
+			}
+			if err != stop {
+				t.Fatal(err)
+			}
+		}
+		for _, at := range []int{40, 0, 7, 6, 44, 20, 12} {
+			got, err := r.At(ctx, at, 3, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := inspect.Run(ctx, m, ids, at, 3, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d := apart(got, want); d > 2e-5 {
+				t.Errorf("at %d: %g apart from what is read for it alone", at, d)
+			}
+			want.Layers[0].Heads[1].Wrote += 1e-3
+			if d := apart(got, want); d < 2e-5 {
+				t.Errorf("at %d: a changed figure is not found", at)
+			}
+		}
+		for _, at := range []int{-1, 45} {
+			if _, err := r.At(ctx, at, 3, nil); err == nil {
+				t.Errorf("looked at token %d of 45", at)
+			}
+		}
+		if _, err := inspect.New(m, nil, inspect.Options{}); err == nil {
+			t.Error("read a text without tokens")
+		}
+
+		clamp, err := inspect.New(m, ids, inspect.Options{Switches: model.Switches{Beta: "clamp"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer clamp.Release()
+		if err := clamp.Read(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		rep, err := clamp.At(ctx, 3, 3, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range rep.Layers {
+			for _, h := range l.Heads {
+				if h.State != nil && h.Negative != 0 {
+					t.Errorf("layer %d head %d: beta is clamped to 1, and %v of the steps have a negative eigenvalue", l.Layer, h.Head, h.Negative)
+				}
+			}
+		}
+		if rep.Switches == nil || rep.Switches.Beta != "clamp" {
+			t.Errorf("the report says of its switches %+v", rep.Switches)
+		}
+	})
+}
+
+// apart is how far two reports of one text are from each other, infinite where more than numbers differs.
+func apart(a, b *inspect.Report) (d float64) {
+	if a.At != b.At || len(a.Layers) != len(b.Layers) || len(a.Wrote) != len(b.Wrote) || len(a.Looked) != len(b.Looked) {
+		return math.Inf(1)
+	}
+	far := func(x, y float32) { d = max(d, math.Abs(float64(x)-float64(y))/max(1, math.Abs(float64(y)))) }
+	for i, l := range a.Layers {
+		for h, x := range l.Heads {
+			y := b.Layers[i].Heads[h]
+			if x.State == nil {
+				far(x.Weight, y.Weight)
+				far(x.Entropy, y.Entropy)
+				continue
+			}
+			far(x.Norm, y.Norm)
+			far(x.Negative, y.Negative)
+			far(x.Wrote, y.Wrote)
+			far(x.Read, y.Read)
+			if distance(x.Alpha, y.Alpha)+distance(x.Beta, y.Beta) > 2 { // a value on a border may fall to either side
+				return math.Inf(1)
+			}
+		}
+	}
+	for i := range a.Wrote {
+		far(a.Wrote[i].By, b.Wrote[i].By)
+		far(a.Read[i].By, b.Read[i].By)
+	}
+	for i := range a.Looked {
+		far(a.Looked[i].By, b.Looked[i].By)
+	}
+	return d
 }
 
 // Gates of a text read in plays are those of its steps, on every device.

@@ -14,6 +14,7 @@ import (
 	"shellgame/internal/version"
 	"shellgame/model"
 	"shellgame/model/check"
+	"shellgame/model/inspect"
 	"shellgame/model/safetensors"
 	"shellgame/stage"
 	"shellgame/task"
@@ -141,6 +142,8 @@ type request struct {
 	TopK     int             `json:"topK"`
 	TopP     float64         `json:"topP"`
 	Ends     []int           `json:"ends"`
+	At       int             `json:"at"`
+	Top      int             `json:"top"`
 }
 
 // which is a lane, or diff.
@@ -204,6 +207,8 @@ type Reply struct {
 	Prompt  *Spent      `json:"prompt,omitempty"`
 	Written *Spent      `json:"written,omitempty"`
 	State   [][]float32 `json:"state,omitempty"`
+
+	Inspect *inspect.Report `json:"inspect,omitempty"`
 
 	Bytes     int              `json:"bytes,omitempty"`
 	Deviation *model.Deviation `json:"deviation,omitempty"`
@@ -385,6 +390,8 @@ func (e *Engine) serve(ctx context.Context, q request, r *Reply) (*job, error) {
 		return e.write(ctx, q)
 	case "state":
 		return nil, e.state(ctx, q, r)
+	case "inspect":
+		return e.inspect(ctx, q)
 	case "cancel":
 		what := q.What
 		if what == "" {

@@ -26,6 +26,7 @@ func FuzzHandle(f *testing.F) {
 		`{"id":1,"type":"curve","task":"st","models":["st-constructed"],"levels":[4],"samples":2,"seed":1}` + "\n" + `{"id":2,"type":"answers","models":["st-constructed"],"program":"a,b,c,d,e=range(5) assert a=="}` + "\n" + `{"id":3,"type":"drift","program":"a,b,c,d,e=range(5) assert a==","store":"f16"}` + "\n" + `{"id":4,"type":"cancel"}`,
 		`{"id":1,"type":"generate","task":"sbr","n":4,"seed":1}` + "\n" + `{"id":2,"type":"parse","program":"a= 1"}` + "\n" + `{"id":3,"type":"view","layer":0,"head":0}` + "\n" + `{"id":4,"type":"theme","theme":"dark"}` + "\n" + `{"id":5,"type":"visible","visible":false}` + "\n" + `{"id":6,"type":"reset"}`,
 		`{"id":1,"type":"load","model":"st-constructed","weights":"int4","measure":true}` + "\n" + `{"id":2,"type":"cancel","what":"load"}` + "\n" + `{"id":3,"type":"load","model":"sbr-constructed","weights":"int8"}` + "\n" + `{"id":4,"type":"run","program":"bits=[0,1] a,b,c,d,e=0,1,0,1,0 assert bits[a]=="}` + "\n" + `{"id":5,"type":"seek","t":3}`,
+		`{"id":1,"type":"inspect","ids":[1,7,20,30],"at":2,"top":3}` + "\n" + `{"id":2,"type":"inspect","ids":[1,7,20,30],"at":0}` + "\n" + `{"id":3,"type":"cancel","what":"inspect"}` + "\n" + `{"id":4,"type":"inspect","ids":[5],"at":-1,"top":-1}`,
 		`null` + "\n" + `[]` + "\n" + `{"id":"x"}` + "\n" + `{"lane":7}` + "\n" + `{"id":1,"type":"seek","t":99999999999}` + "\n" + `{"id":1,"type":"load","model":"../../etc"}`,
 	} {
 		f.Add([]byte(s))

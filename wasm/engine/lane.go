@@ -36,7 +36,8 @@ type lane struct {
 
 	maps map[[2]int]*delta.Map // by layer and head, of the steps looked at
 
-	written *written // read and written besides programs
+	written   *written // read and written besides programs
+	inspected *inspected
 }
 
 // positions is how long a program of the lane's model may be.
@@ -144,7 +145,8 @@ func (e *Engine) giveBack(h *held) {
 // drop releases a lane's model and what runs on it.
 func (e *Engine) drop(l *lane) {
 	l.written.release()
-	l.written = nil
+	l.inspected.release()
+	l.written, l.inspected = nil, nil
 	if l.runner != nil {
 		l.runner.Release()
 	}
