@@ -429,7 +429,7 @@ func TestPanelFiles(t *testing.T) {
 	p.live("sbr-hybrid-neg")
 	p.click("end")
 	p.wait("s.answer && !s.busy")
-	for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}} {
+	for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}, {"inspect", ".inspect-layers .sheet"}} {
 		p.view(v[0], v[1])
 		eval[bool](p, "(files.length = 0, true)")
 		for i, kind := range []string{"PNG", "SVG", "CSV"} {
@@ -455,13 +455,13 @@ func TestPanelFiles(t *testing.T) {
 	if got := eval[string](p, "asked.join(' ')"); !strings.Contains(got, "anatomy") || !strings.Contains(got, "maps") {
 		t.Errorf("the open views asked for %s, want anatomy and maps among it", got)
 	}
-	p.click("tab-belief") // closes it
+	p.click("tab-inspect") // closes it
 	p.wait("document.getElementById('panel').hidden")
 	eval[bool](p, "(asked.length = 0, true)")
 	p.click("back")
 	p.wait("s.t === s.words.length - 3")
 	for _, a := range eval[[]string](p, "asked") {
-		if a == "anatomy" || a == "maps" {
+		if a == "anatomy" || a == "maps" || a == "inspect" {
 			t.Errorf("%s was asked for while no view is open", a)
 		}
 	}
@@ -487,7 +487,7 @@ func TestPanelSizes(t *testing.T) {
 			p.live("sbr-hybrid-neg")
 			p.click("end")
 			p.wait("s.answer && !s.busy")
-			for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}} {
+			for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}, {"inspect", ".inspect-layers .sheet"}} {
 				p.view(v[0], v[1])
 				if wide := eval[int](p, "document.documentElement.scrollWidth - innerWidth"); wide > 0 {
 					t.Errorf("%s: the page is %d pixels wider than its window", v[0], wide)
@@ -505,7 +505,7 @@ func TestPanelSpeed(t *testing.T) {
 	p.live("st-hybrid-neg")
 	p.click("end")
 	p.wait("s.t === s.words.length - 2 && !s.busy")
-	for _, v := range some(2, [][2]string{{"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}, {"anatomy", ".verdict-chip.good"}, {"cups", "svg"}}) {
+	for _, v := range some(2, [][2]string{{"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}, {"anatomy", ".verdict-chip.good"}, {"cups", "svg"}, {"inspect", ".inspect-layers .sheet"}}) {
 		p.view(v[0], v[1])
 		for i := range 10 {
 			p.click("back")

@@ -45,7 +45,7 @@ func TestScreens(t *testing.T) {
 			p.live("sbr-hybrid-neg")
 			p.ask()
 			take(p, "page")
-			for _, view := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export"} {
+			for _, view := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export", "inspect"} {
 				eval[bool](p, "(document.getElementById('tab-"+view+"').click(), document.getElementById('tab-"+view+"').scrollIntoView({ block: 'center' }), true)")
 				if view == "compare" {
 					p.wait("[...document.querySelectorAll('#panel button')].some((b) => b.textContent === 'Ask all five')")

@@ -136,7 +136,7 @@ func TestSmooth(t *testing.T) {
 				p.wait("s.answer")
 			})
 			phase("views", func() {
-				for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}} {
+				for _, v := range [][2]string{{"cups", "svg"}, {"anatomy", ".verdict-chip.good"}, {"maps", ".verdict-chip.good"}, {"belief", ".sheet svg"}, {"inspect", ".inspect-layers .sheet"}} {
 					p.view(v[0], v[1])
 					n := eval[int](p, "shellgamePage.state().t")
 					p.click("back")

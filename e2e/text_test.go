@@ -121,7 +121,7 @@ func TestText(t *testing.T) {
 		t.Errorf("where every token ends a text the view says %q", status())
 	}
 	// The other views have nothing to show of it, and say no error.
-	for _, id := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export"} {
+	for _, id := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export", "inspect"} {
 		p.click("tab-" + id)
 		p.wait(fmt.Sprintf("s.choices.panel === %q && document.querySelector('.view-%s')", id, id))
 	}

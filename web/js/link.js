@@ -48,7 +48,7 @@ export class Link {
 
   // What says by itself how far it is does not count.
   #watch() {
-    const oldest = [...this.#waiting.values()].find((w) => !["check", "curve", "answers", "write"].includes(w.type));
+    const oldest = [...this.#waiting.values()].find((w) => !["check", "curve", "answers", "write", "inspect"].includes(w.type));
     if (oldest === this.#oldest) return;
     this.#oldest = oldest;
     clearTimeout(this.#late);

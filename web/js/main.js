@@ -479,12 +479,12 @@ function reveal() {
 // word t. What the switches name and the model lacks is dropped.
 async function run(t = 0, program = $("program").value) {
   $("picture").hidden = !page.programs;
-  notice("text", page.programs ? "" : `${page.model.name} has words of its own, so it cannot read programs: write to it in the view Text.`);
+  notice("text", page.programs ? "" : `${page.model.name} has words of its own, so it cannot read programs: write to it in the view Text, and look inside it in the view Inspect.`);
   if (!page.programs) {
     player.use({ words: [], seek: async () => null });
     views.open(page.model, []);
     running = page.program = "";
-    store.set({ panel: "text" });
+    if (store.get("panel") !== "inspect") store.set({ panel: "text" });
     return true;
   }
   const { fit, left } = fitModel(store.all(), page.model.layers);
@@ -816,7 +816,7 @@ link.on("progress", (m) => {
   heard = true;
   const fast = m.what === "checkpoint" ? speed?.at(m.done, m.total) : "";
   if (m.what === "check") trust.progress(m.done, m.total);
-  else if (m.what !== "answers" && m.what !== "prompt") showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
+  else if (!["answers", "prompt", "inspect"].includes(m.what)) showProgress([progress(m.what, m.done, m.total), fast].filter(Boolean).join(", "), m.done, m.total);
   tell("progress", m);
 });
 link.on("guard", (m) => { page.noStage = m.noStage; });

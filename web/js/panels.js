@@ -11,8 +11,8 @@
 //	close()        optional: stops what runs; the panel may be opened again
 //	svg()          optional: its drawing as an SVG element with its own colours,
 //	               or a promise of it
-//	table()        optional: the same in numbers, {caption, columns, rows}, or a
-//	               promise of it
+//	table(here)    optional: the same in numbers, {caption, columns, rows}, or a
+//	               promise of it; here: for the page, where a part may do
 //	tools          optional: an element for the row of buttons
 //
 // app is what main.js makes: request, on, moment, player, store, theme, zoo,
@@ -32,6 +32,7 @@ export const panels = [
   { id: "curve", title: "Accuracy" },
   { id: "export", title: "Export" },
   { id: "text", title: "Text" },
+  { id: "inspect", title: "Inspect" },
 ];
 
 export class Panels {
@@ -96,7 +97,7 @@ export class Panels {
 
   // key opens or closes the panel whose digit was pressed, and says whether there is one.
   key(name) {
-    const p = /^[1-9]$/.test(name) ? panels[name - 1] : undefined;
+    const p = /^[0-9]$/.test(name) ? panels[(Number(name) + 9) % 10] : undefined;
     if (!p) return false;
     this.#toggle(p.id);
     return true;
@@ -143,7 +144,7 @@ export class Panels {
   async #fill(made) {
     const out = made.numbers.lastElementChild;
     try {
-      out.replaceChildren((await files()).tableElement(await made.panel.table()));
+      out.replaceChildren((await files()).tableElement(await made.panel.table(true)));
     } catch (e) {
       out.replaceChildren(el("p", { class: "dim" }, e.message));
     }

@@ -52,10 +52,15 @@ export function fill(ctx, from, to, cols, ink) {
   ctx.putImageData(image, 0, from);
 }
 
+// Columns of an area are all cw wide, or lie between its edges.
+const leftOf = (a, j) => a.x + (a.edges ? a.edges[j] : j * a.cw);
+const widthOf = (a, j) => (a.edges ? a.edges[j + 1] - a.edges[j] : a.cw);
+const columnAt = (a, x) => (a.edges ? a.edges.findLastIndex((e) => e <= x) : Math.floor(x / a.cw));
+
 export class Sheet {
   #svg;
   #canvases = new Map(); // by key: {canvas, x, y, w, h, used}
-  #areas = []; // {x, y, w, h, cw, ch, rows, cols, tell, pick}
+  #areas = []; // {x, y, w, h, cw or edges, ch, rows, cols, tell, pick}
   #cursor = null; // {area, i, j} as positions
   #mark = svg("rect", { fill: "none", "stroke-width": 2, visibility: "hidden", "data-cursor": "" });
   #tell;
@@ -195,7 +200,7 @@ export class Sheet {
     const y = e.clientY - r.top;
     for (const [n, a] of this.#areas.entries()) {
       if (x < a.x || y < a.y || x >= a.x + a.w || y >= a.y + a.h) continue;
-      return { n, area: a, i: Math.min(Math.floor((y - a.y) / a.ch), a.rows - 1), j: Math.min(Math.floor((x - a.x) / a.cw), a.cols - 1) };
+      return { n, area: a, i: Math.min(Math.floor((y - a.y) / a.ch), a.rows - 1), j: Math.min(columnAt(a, x - a.x), a.cols - 1) };
     }
     return null;
   }
@@ -216,9 +221,9 @@ export class Sheet {
     i = Math.min(Math.max(i, 0), a.rows - 1);
     j = Math.min(Math.max(j, 0), a.cols - 1);
     this.#cursor = { area: n, i, j };
-    const w = Math.max(a.cw, 4);
+    const w = Math.max(widthOf(a, j), 4);
     const h = Math.max(a.ch, 4);
-    for (const [k, v] of Object.entries({ x: a.x + j * a.cw - 1, y: a.y + i * a.ch - 1, width: w + 2, height: h + 2, visibility: "visible" })) this.#mark.setAttribute(k, v);
+    for (const [k, v] of Object.entries({ x: leftOf(a, j) - 1, y: a.y + i * a.ch - 1, width: w + 2, height: h + 2, visibility: "visible" })) this.#mark.setAttribute(k, v);
     this.#tell(a.tell(i, j), byKey);
     if (byKey) a.seen?.(i, j);
   }

@@ -2,17 +2,8 @@
 // writes after it, and the state of a layer and head after that.
 import { color } from "../colors.js";
 import { el, style } from "../dom.js";
-import { fetchBytes } from "../fetch.js";
 import { number } from "../format.js";
-import { Tokens } from "../tokens.js";
-
-// tokenizer is the bytes of a model's tokenizer.json.
-async function tokenizer({ own, folder, files, programs }) {
-  const file = own && files.find((f) => f.name === "tokenizer.json")?.file;
-  if (own && !file && !programs) throw new Error("found no tokenizer.json among your files, want it with the weights");
-  const r = file || await fetchBytes(programs ? "zoo/tokenizer.json" : `${folder}/tokenizer.json`, "application/json", () => {});
-  return new Uint8Array(await r.arrayBuffer());
-}
+import { shared, sharing, tokenizer } from "../prompt.js";
 
 // chatOf opens the model's chat template, if it has one: {chat, eos, ends}, with
 // {error} where it cannot be run. eos ends an answer by the template, ends any
@@ -46,8 +37,8 @@ const drawn = 320; // CSS pixels of a state's picture at most
 
 export function create(app, root) {
   style("own.css");
-  let model = null; // the name that tokens is for
-  let tokens = null; // a promise
+  let tokens = null; // a promise: the tokenizer that chat was opened with
+  let opening = null; // a promise of tokens, once chat is there
   let chat = null; // its chat template, as chatOf says
   let writing = false;
 
@@ -55,7 +46,8 @@ export function create(app, root) {
     const input = el("input", { type: "number", inputmode: "decimal", ...attributes });
     return { input, label: el("label", { class: "text-field" }, label, " ", input), get value() { return Number(input.value); } };
   };
-  const prompt = el("textarea", { rows: "3", spellcheck: "false", "aria-label": "Prompt" }, "The cup with the ball");
+  const prompt = el("textarea", { rows: "3", spellcheck: "false", "aria-label": "Prompt" });
+  const follow = sharing(prompt);
   const most = field("tokens", { min: "1", max: "2048", step: "1", value: "64" });
   const temp = field("temperature", { min: "0", max: "10", step: "0.1", value: "0.7" });
   const topK = field("top-k", { min: "0", max: "1000", step: "1", value: "40" });
@@ -76,26 +68,27 @@ export function create(app, root) {
   look.hidden = true;
   root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, plain, go), said, out, look);
 
-  // opened is the tokenizer of the model that is loaded.
+  // opened is the tokenizer of the model that is loaded, and chat its template.
   function opened() {
-    const { name, ...m } = app.loaded();
-    if (name !== model) {
-      tokens?.then((t) => t.close(), () => {});
-      model = name;
-      tokens = tokenizer(m).then((data) => Tokens.open(data, (done, total) => { said.textContent = total ? `Fetching the tokenizer: ${Math.round((100 * done) / total)} %` : "Fetching the tokenizer\u2026"; })).then(async (t) => {
+    const now = tokenizer(app, (text) => { said.textContent = text; });
+    if (now !== tokens) {
+      tokens = now;
+      const { name, ...m } = app.loaded();
+      opening = now.then(async (t) => {
         chat = await chatOf(t, m);
         plain.hidden = !chat.chat && !chat.error;
         return t;
       });
-      tokens.catch(() => { model = null; });
+      opening.catch(() => { tokens = null; });
     }
-    return tokens;
+    return opening;
   }
 
   const rate = (s) => `${s.tokens} ${s.tokens === 1 ? "token" : "tokens"}${s.seconds > 0 ? ` at ${(s.tokens / s.seconds).toFixed(s.tokens < 10 * s.seconds ? 1 : 0)} a second` : ""}`;
 
   async function write() {
     writing = true;
+    shared.prompt = prompt.value;
     go.textContent = "Stop";
     look.hidden = true;
     said.textContent = "Reading the prompt\u2026";
@@ -111,9 +104,11 @@ export function create(app, root) {
       const talk = chat.chat && !raw.checked;
       const ids = talk ? await t.conversation([{ role: "user", content: prompt.value }]) : await t.encode(prompt.value);
       const stream = await t.stream();
+      Object.assign(shared, { model: app.loaded().name, ids: [...ids] });
       let failed = null;
       forget = app.on("wrote", (m) => {
         if (m.lane) return;
+        shared.ids.push(...m.ids);
         done = done.then(async () => {
           const piece = await stream.next(m.ids);
           text.data += piece.text + "\ufffd".repeat(piece.unknown);
@@ -190,5 +185,5 @@ export function create(app, root) {
     canvas.setAttribute("aria-label", `State of layer ${layer.value}, head ${head.value}: ${norm.textContent}`);
   }
 
-  return { show() {}, close() { if (writing) stop(); } };
+  return { show: follow, close() { if (writing) stop(); } };
 }
