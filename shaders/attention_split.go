@@ -89,8 +89,8 @@ func attentionSplit(p AttentionParams, hd, keys int, one bool, q, kCache, vCache
 					}
 					out[hd], out[hd+1], out[hd+2], out[hd+3] = float32(top), float32(total), 0, 0
 				}
+				tick()
 			}
-			tick()
 		}
 	}
 }

@@ -69,8 +69,7 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 		gone := func() bool { return ctx.Err() != nil || l.written != t || e.lanes[q.Lane] != l }
 
 		start, read := time.Now(), 0
-		// A large model on a slow device takes seconds a token, and must hear a cancel.
-		size := min(leastRun, runner.Opts.Tokens, max(200_000_000/max(l.held.Params, 1), 1))
+		size := min(firstRead(l.held.Params), runner.Opts.Tokens)
 		var out *model.Output
 		for read < len(q.IDs) {
 			n := min(size, len(q.IDs)-read)
