@@ -137,6 +137,40 @@ func TestInspectCancel(t *testing.T) {
 	}
 }
 
+// A device that is lost ends the reading with a line; another model ends it too. Asked again it is read
+// whole.
+func TestInspectLoss(t *testing.T) {
+	p := open(t)
+	p.ask(`{"type":"load","model":"sbr-hybrid-neg"}`)
+	ids := make([]int, 100)
+	for i := range ids {
+		ids[i] = 1 + i
+	}
+	list, _ := json.Marshal(ids)
+	want := p.ask(`{"type":"inspect","ids":%s,"at":50,"top":3}`, list).Inspect
+	for _, left := range []int{1, 5, 11} { // before the first play, on the way, and at the token
+		p.ask(`{"type":"inspect","ids":[1]}`) // forgets the text
+		p.device.left = left
+		p.refuse("the GPU failed on the way, ask again", `{"type":"inspect","ids":%s,"at":50,"top":3}`, list)
+		got := p.ask(`{"type":"inspect","ids":%s,"at":50,"top":3}`, list).Inspect
+		if a, b := fmt.Sprintf("%+v", got.Wrote), fmt.Sprintf("%+v", want.Wrote); a != b {
+			t.Errorf("after a loss: %s, want %s", a, b)
+		}
+		p.e.losses = nil
+	}
+	p.e.hooks.Event = func(ev Event) {
+		if ev.What == "inspect" && ev.Done == keptEach {
+			p.e.hooks.Event = nil
+			p.ask(`{"type":"load","model":"st-constructed"}`)
+		}
+	}
+	list, _ = json.Marshal(ids[:40])
+	p.refuse("cancelled", `{"type":"inspect","ids":%s,"at":39}`, list)
+	if a := p.ask(`{"type":"inspect","ids":[1,2],"at":1,"top":2}`); len(a.Inspect.Layers) != 1 {
+		t.Errorf("of another model: %d layers", len(a.Inspect.Layers))
+	}
+}
+
 // What a text keeps fits, and a state is never far.
 func TestKeep(t *testing.T) {
 	m, err := model.Open(t.Context(), webgpu.NewCPU(), "sbr-hybrid-neg", safetensors.Dir("../../web/zoo/sbr-hybrid-neg"), nil)
