@@ -106,7 +106,7 @@ func TestInspectCancel(t *testing.T) {
 	p.e.hooks.Event = func(ev Event) { told <- ev.Done }
 	send, replies, stop := p.live()
 	defer stop()
-	ids := make([]int, 600)
+	ids := make([]int, 300)
 	for i := range ids {
 		ids[i] = 1 + i%200
 	}
@@ -142,13 +142,13 @@ func TestInspectCancel(t *testing.T) {
 func TestInspectLoss(t *testing.T) {
 	p := open(t)
 	p.ask(`{"type":"load","model":"sbr-hybrid-neg"}`)
-	ids := make([]int, 100)
+	ids := make([]int, 60)
 	for i := range ids {
 		ids[i] = 1 + i
 	}
 	list, _ := json.Marshal(ids)
 	want := p.ask(`{"type":"inspect","ids":%s,"at":50,"top":3}`, list).Inspect
-	for _, left := range []int{1, 5, 11} { // before the first play, on the way, and at the token
+	for _, left := range []int{1, 6} { // before the first play, and on the way
 		p.ask(`{"type":"inspect","ids":[1]}`) // forgets the text
 		p.device.left = left
 		p.refuse("the GPU failed on the way, ask again", `{"type":"inspect","ids":%s,"at":50,"top":3}`, list)
