@@ -192,7 +192,7 @@ export NODE_WEBGPU
 
 .PHONY: test-dawn
 test-dawn: | $(NODE_WEBGPU)
-	REQUIRE_DEVICES=browser VK_ICD_FILENAMES=$(DAWN_DRIVER) $(JS) $(GO) test -timeout 15m -exec "$(CURDIR)/scripts/node-dawn.mjs" $(TESTFLAGS) ./shaders/... ./webgpu/...
+	REQUIRE_DEVICES=browser VK_ICD_FILENAMES=$(DAWN_DRIVER) $(JS) $(GO) test -timeout 30m -exec "$(CURDIR)/scripts/node-dawn.mjs" $(TESTFLAGS) ./shaders/... ./webgpu/...
 
 $(CURDIR)/build/node/node_modules/webgpu:
 	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2

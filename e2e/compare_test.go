@@ -337,6 +337,14 @@ func (p page) saved(n int) (name string, data []byte) {
 	return f[0], data
 }
 
+// A link to the view Export opens it before there is a model, and draws once there is.
+func TestExportLink(t *testing.T) {
+	p := open(t, chrome.Options{}, `?task=st&n=8&seed=1&device=cpu#v=1&j={"panel":"export","t":3}`)
+	p.live("st-constructed")
+	p.wait("s.t === 3 && !s.busy && !!document.querySelector('.view-export .sheet svg')")
+	p.quiet()
+}
+
 // What the page saves is what the command prints: the same keys in the same order, numbers written
 // alike and within the device's bounds. Pictures are pictures, tables hold the numbers, and the
 // program runs in Python.

@@ -24,7 +24,15 @@ const randomQwen = `{"model_type":"qwen3_5","text_config":{"model_type":"qwen3_5
 "linear_num_key_heads":2,"linear_num_value_heads":4,"linear_key_head_dim":16,"linear_value_head_dim":24,"tie_word_embeddings":true,"max_position_embeddings":512}}`
 
 func writeRandomQwen(models string) error {
-	c, err := config.Parse([]byte(randomQwen))
+	if err := writeRandom(models, "qwen", randomQwen, construct.Tokenizer); err != nil {
+		return err
+	}
+	return writeRandom(models, "strange", strings.Replace(randomQwen, `"vocab_size":288`, `"vocab_size":100`, 1), nil)
+}
+
+// writeRandom writes a checkpoint with a part that is no text, and a tokenizer if there is one.
+func writeRandom(models, name, shape string, tokenizer []byte) error {
+	c, err := config.Parse([]byte(shape))
 	if err != nil {
 		return err
 	}
@@ -36,16 +44,28 @@ func writeRandomQwen(models string) error {
 	if err := safetensors.Write(&weights, entries, nil); err != nil {
 		return err
 	}
-	dir := filepath.Join(models, "qwen")
+	dir := filepath.Join(models, name)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"config.json": []byte(randomQwen), "model.safetensors": weights.Bytes(), "tokenizer.json": construct.Tokenizer} {
+	for name, data := range map[string][]byte{"config.json": []byte(shape), "model.safetensors": weights.Bytes(), "tokenizer.json": tokenizer} {
+		if data == nil {
+			continue
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// A checkpoint with words of its own, named in the address, is there and says so; there is no program to
+// draw.
+func TestOwnWordsInLink(t *testing.T) {
+	p := open(t, chrome.Options{}, "?model=models/strange&device=cpu")
+	p.live("strange")
+	p.wait("document.body.textContent.includes('words of its own')")
+	p.quiet()
 }
 
 // A checkpoint of another family has the same views, with each value head's own numbers.

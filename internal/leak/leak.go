@@ -57,11 +57,12 @@ func goroutines() (stacks []string) {
 	return stacks
 }
 
-// openFiles names the open files, where the system tells, without those of Go's own waiting.
+// openFiles names the open files, where the system tells, without those of Go's own waiting and the
+// memory that a driver's compiler writes programs to.
 func openFiles() (names []string) {
 	list, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range list {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.HasPrefix(to, "anon_inode:[event") {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.HasPrefix(to, "anon_inode:[event") && !strings.HasPrefix(to, "/memfd:") {
 			names = append(names, e.Name()+" "+to)
 		}
 	}

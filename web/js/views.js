@@ -296,6 +296,7 @@ export class Views {
   // pixels draws rows x cols cells on a canvas, in whole device pixels; where
   // there are more cells than pixels, only every so-many-th is drawn.
   #pixels(rows, cols, width, most, at, where, after) {
+    if (!rows || !cols) return el("canvas", { width: 0, height: 0 });
     const scale = globalThis.devicePixelRatio || 1;
     const fit = (width * scale) / cols;
     const cell = Math.max(1, Math.min(Math.floor(fit), Math.round(most * scale)));

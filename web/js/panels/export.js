@@ -133,7 +133,7 @@ export function create(app, root) {
     }
     const colors = palette(app.theme());
     const width = Math.max(Math.floor(picture.clientWidth) || 640, 280);
-    const step = full && full.t === m.t ? full.step : null;
+    const step = m.model && full && full.t === m.t ? full.step : null;
     const list = step && what !== "next" ? parts(m, step) : [];
     if (!step || what !== "next" && !list.length) {
       sheet.begin(width, 26, colors);
