@@ -6,7 +6,7 @@
 # make soak      a million steps: memory, drift, a hundred models loaded and left in a browser
 # make release   binaries for five systems and the site archive in build/release
 # make cover     how much of each package the tests run through
-# make bench     benchmarks of PKG and, with OP=name, of that kernel after its tests
+# make bench     benchmarks of PKG and, with OP=name, of that kernel after its check
 # make fmt       formats the Go files
 
 SHELL := bash
@@ -287,8 +287,7 @@ PKG ?= ./shaders/... ./webgpu/... ./model/... ./task/...
 .PHONY: bench
 bench: shellgame
 ifdef OP
-	$(GO) test ./shaders/
-	bin/shellgame bench --op $(OP) $(BENCHFLAGS)
+	bin/shellgame bench --kernel $(OP) $(BENCHFLAGS)
 else
 	$(GO) test -run '^$$' -bench . -benchmem $$($(with_tests) $(PKG))
 	bin/shellgame bench $(BENCHFLAGS)

@@ -330,7 +330,7 @@ func TestLargeMemory(t *testing.T) {
 		"num_attention_heads": 8, "linear_num_key_heads": 8, "linear_num_value_heads": 8, "linear_key_head_dim": 96, "linear_value_head_dim": 192,
 		"rope_parameters": {"rope_theta": null}}`
 	dir := filepath.Join(t.TempDir(), "large")
-	if err := (construct.Random{Config: []byte(text), DType: safetensors.F16, Seed: 1}).Write(dir); err != nil {
+	if err := (construct.Random{Config: []byte(text), DType: safetensors.F16, Seed: 1}).Write(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	info, err := os.Stat(filepath.Join(dir, "model.safetensors"))

@@ -24,7 +24,7 @@ func writeCheckpoint(t *testing.T, dir, text, tokenizer string) {
 		t.Fatal(err)
 	}
 	r := construct.Random{Config: []byte(text), DType: safetensors.F16, Seed: 1, Files: map[string][]byte{"tokenizer.json": words}}
-	if err := r.Write(dir); err != nil {
+	if err := r.Write(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -20,7 +20,7 @@ import (
 type benchCmd struct {
 	deviceFlag
 	weightsFlag
-	Op      string `help:"Only this kernel, such as gdn_step, or operation, such as layers.0.gdn.step." placeholder:"NAME"`
+	Op      string `help:"Only this kernel, such as gdn_inputs, or operation, such as layers.0.gdn.step." placeholder:"NAME"`
 	Kernel  string `help:"Time this kernel by itself at --shape, such as matmul with R=4096,N=4096,D=4096; a wrong name lists them." placeholder:"NAME"`
 	Model   string `help:"Folder of a checkpoint; default is a random model of two layers, gated delta rule and attention." type:"path" placeholder:"DIR"`
 	Shape   string `help:"Sizes of the kernel, or of the random model; FF is the MLP's. Default D=128,H=4,K=32,V=64,W=4,FF=256,N=288." placeholder:"D=512,K=96"`

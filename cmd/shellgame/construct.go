@@ -53,12 +53,12 @@ func (c *constructRandom) Run(a *app) error {
 	if shape, ok := construct.Shape(c.Config); ok {
 		r.Config = shape
 	} else if r.Config, err = os.ReadFile(c.Config); err != nil {
-		return err
+		return fmt.Errorf("--config: %w: want a config.json, or one of %s", err, strings.Join(construct.Shapes(), ", "))
 	}
 	if c.Tokenizer != "" {
 		if r.Files["tokenizer.json"], err = os.ReadFile(c.Tokenizer); err != nil {
 			return err
 		}
 	}
-	return c.done(a, r.Write(c.Dir))
+	return c.done(a, r.Write(a.ctx, c.Dir))
 }

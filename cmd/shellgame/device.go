@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
@@ -89,6 +91,9 @@ func (f modelFlag) tokenizer() (tokenizer.Tokenizer, error) {
 	}
 	if info, err := os.Stat(f.Model); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("--model %s: no such folder, want one with config.json, the weights and tokenizer.json", f.Model)
+	}
+	if _, err := os.Stat(filepath.Join(f.Model, "config.json")); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("--model %s: found no config.json, want a folder with config.json, the weights and tokenizer.json", f.Model)
 	}
 	data, err := model.ReadTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
 	if err != nil {

@@ -44,7 +44,7 @@ func bpeModels(t testing.TB, dir string) string {
 		for file, data := range files {
 			r.Files[file] = []byte(data)
 		}
-		if err := r.Write(filepath.Join(dir, name)); err != nil {
+		if err := r.Write(t.Context(), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

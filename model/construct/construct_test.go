@@ -2,6 +2,8 @@ package construct
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -336,5 +338,20 @@ func TestCodes(t *testing.T) {
 	}
 	if most > 3+1e-12 {
 		t.Errorf("two codes have the product %v, want at most 3", most)
+	}
+}
+
+// An interrupt leaves no folder, nor a part of one beside it.
+func TestWriteInterrupted(t *testing.T) {
+	shape, ok := Shape("qwen3.5-20m")
+	if !ok {
+		t.Fatal("no such shape")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	in := t.TempDir()
+	err := Random{Config: shape, DType: safetensors.BF16, Seed: 1}.Write(ctx, filepath.Join(in, "model"))
+	if left, _ := os.ReadDir(in); !errors.Is(err, context.Canceled) || len(left) > 0 {
+		t.Errorf("got %v, and %v is left", err, left)
 	}
 }

@@ -2,6 +2,7 @@ package construct
 
 import (
 	"bufio"
+	"context"
 	"embed"
 	"fmt"
 	"io"
@@ -51,8 +52,9 @@ type Random struct {
 	Files  map[string][]byte // other files to write, such as tokenizer.json
 }
 
-// Write makes the folder dir with the checkpoint, as [Write] does, tensor by tensor.
-func (r Random) Write(dir string) error {
+// Write makes the folder dir with the checkpoint, as [Write] does, tensor by tensor. Once ctx is done
+// nothing is left of it.
+func (r Random) Write(ctx context.Context, dir string) error {
 	cfg, err := config.Parse(r.Config)
 	if err != nil {
 		return fmt.Errorf("construct: %w", err)
@@ -79,7 +81,7 @@ func (r Random) Write(dir string) error {
 		}
 		for _, name := range slices.Sorted(maps.Keys(shards)) {
 			err := createFile(filepath.Join(temp, name), func(w io.Writer) error {
-				b := bufio.NewWriterSize(w, 1<<20)
+				b := bufio.NewWriterSize(until{ctx, w}, 1<<20)
 				if err := safetensors.Write(b, shards[name], map[string]string{"format": "pt"}); err != nil {
 					return err
 				}
@@ -91,4 +93,17 @@ func (r Random) Write(dir string) error {
 		}
 		return nil
 	})
+}
+
+// until writes to w until ctx is done.
+type until struct {
+	ctx context.Context
+	w   io.Writer
+}
+
+func (u until) Write(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.w.Write(p)
 }
