@@ -93,7 +93,7 @@ func (f modelFlag) tokenizer() (tokenizer.Tokenizer, error) {
 		return nil, fmt.Errorf("--model %s: no such folder, want one with config.json, the weights and tokenizer.json", f.Model)
 	}
 	if _, err := os.Stat(filepath.Join(f.Model, "config.json")); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("--model %s: found no config.json, want a folder with config.json, the weights and tokenizer.json", f.Model)
+		return nil, fmt.Errorf("--model %s: found no config.json, want it beside the weights and tokenizer.json", f.Model)
 	}
 	data, err := model.ReadTokenizer(safetensors.Dir(f.Model), safetensors.Dir(filepath.Dir(f.Model)))
 	if err != nil {
