@@ -6,6 +6,7 @@ package leak
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -57,12 +58,15 @@ func goroutines() (stacks []string) {
 	return stacks
 }
 
-// openFiles names the open files, where the system tells, without those of Go's own waiting and the
-// memory that a driver's compiler writes programs to.
+// notOurs are files of Go's own waiting, the GPU, which its driver keeps open, and the memory that a
+// driver's compiler writes programs to.
+var notOurs = regexp.MustCompile(`^(anon_inode:\[event|/dev/(dri|nvidia)|/memfd:)`)
+
+// openFiles names the open files, where the system tells.
 func openFiles() (names []string) {
 	list, _ := os.ReadDir("/proc/self/fd")
 	for _, e := range list {
-		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !strings.HasPrefix(to, "anon_inode:[event") && !strings.HasPrefix(to, "/memfd:") {
+		if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && !notOurs.MatchString(to) {
 			names = append(names, e.Name()+" "+to)
 		}
 	}
