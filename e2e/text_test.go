@@ -44,6 +44,27 @@ func TestText(t *testing.T) {
 	if said := p.text("notice-text"); !strings.Contains(said, "writer has words of its own") {
 		t.Errorf("the page says %q", said)
 	}
+	// Stop ends a text before the tokenizer is there, and nothing is written afterwards.
+	atOnce := eval[string](p, `(async () => {
+		const [button, said, out] = ["button.primary", ".hint", ".text-out"].map((s) => document.querySelector(".view-text " + s));
+		const prompt = document.querySelector(".view-text textarea").value;
+		const heard = [];
+		new MutationObserver(() => heard.push(said.textContent)).observe(said, { childList: true, characterData: true, subtree: true });
+		const wait = (ms) => new Promise((r) => setTimeout(r, ms));
+		button.click();
+		await wait(20);
+		button.click();
+		await wait(30);
+		const soon = [button.textContent, said.textContent].join(" ");
+		await wait(1500);
+		const later = [button.textContent, said.textContent, out.textContent === prompt].join(" ");
+		button.click();
+		while (button.textContent !== "Write") await wait(20);
+		return [soon, later, /wrote \d+ tokens/.test(said.textContent), heard.some((s) => s.includes("100 %"))].join("; ");
+	})()`)
+	if want := "Write Stopped.; Write Stopped. true; true; false"; atOnce != want {
+		t.Errorf("Stop 20 ms after Write, a while later, and Write again: %q, want %q", atOnce, want)
+	}
 	write := func(prompt string, tokens int, seed int) string {
 		p.Helper()
 		eval[bool](p, fmt.Sprintf(`((v) => { v.querySelector("textarea").value = %q; const [most, temp, topK, topP, seed] = v.querySelectorAll("input"); most.value = %d; seed.value = %d; v.querySelector("button.primary").click(); return true; })(document.querySelector(".view-text"))`, prompt, tokens, seed))

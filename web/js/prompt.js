@@ -35,7 +35,7 @@ export function tokenizer(app, say) {
   if (name !== model) {
     tokens?.then((t) => t.close(), () => {});
     model = name;
-    tokens = data(m).then((bytes) => Tokens.open(bytes, (done, total) => say(total ? `Fetching the tokenizer: ${Math.round((100 * done) / total)} %` : "Fetching the tokenizer\u2026")));
+    tokens = data(m).then((bytes) => Tokens.open(bytes, (done, total) => say(total === 0 ? "Fetching the tokenizer\u2026" : done < total ? `Fetching the tokenizer: ${Math.floor((100 * done) / total)} %` : "Starting the tokenizer\u2026")));
     const mine = tokens;
     mine.catch(() => { if (tokens === mine) model = null; });
   }

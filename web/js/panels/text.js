@@ -41,6 +41,7 @@ export function create(app, root) {
   let opening = null; // a promise of tokens, once chat is there
   let chat = null; // its chat template, as chatOf says
   let writing = false;
+  let stopped = () => {}; // ends what is written, before the engine was asked for it
 
   const field = (label, attributes) => {
     const input = el("input", { type: "number", inputmode: "decimal", ...attributes });
@@ -56,7 +57,7 @@ export function create(app, root) {
   const raw = el("input", { type: "checkbox" });
   const plain = el("label", { class: "text-field" }, raw, " without the chat template");
   plain.hidden = true;
-  const go = el("button", { type: "button", class: "primary", onclick: () => (writing ? stop() : write()) }, "Write");
+  const go = el("button", { type: "button", class: "primary", onclick: () => (writing ? stopped() : write()) }, "Write");
   const said = el("p", { class: "hint", role: "status" });
   const out = el("div", { class: "text-out", tabindex: "0", role: "region", "aria-label": "What the model writes" });
   const layer = el("select", { onchange: () => { heads(); state(); } });
@@ -70,7 +71,7 @@ export function create(app, root) {
 
   // opened is the tokenizer of the model that is loaded, and chat its template.
   function opened() {
-    const now = tokenizer(app, (text) => { said.textContent = text; });
+    const now = tokenizer(app, (text) => { if (writing) said.textContent = text; });
     if (now !== tokens) {
       tokens = now;
       const { name, ...m } = app.loaded();
@@ -98,12 +99,16 @@ export function create(app, root) {
     out.replaceChildren(given, text);
     let done = Promise.resolve();
     let forget = () => {};
+    const stops = new Promise((_, no) => { stopped = () => no(new Error("cancelled")); });
+    stops.catch(() => {});
+    const first = (p) => Promise.race([p, stops]);
     try {
-      const t = await opened();
+      const t = await first(opened());
       if (chat.error && !raw.checked) throw new Error(`${chat.error}; without it the prompt is taken as it is`);
       const talk = chat.chat && !raw.checked;
-      const ids = talk ? await t.conversation([{ role: "user", content: prompt.value }]) : await t.encode(prompt.value);
-      const stream = await t.stream();
+      const ids = talk ? await first(t.conversation([{ role: "user", content: prompt.value }])) : await first(t.encode(prompt.value));
+      const stream = await first(t.stream());
+      stopped = () => app.request("cancel", { what: "write" }).catch(() => {});
       Object.assign(shared, { model: app.loaded().name, ids: [...ids] });
       let failed = null;
       forget = app.on("wrote", (m) => {
@@ -132,8 +137,6 @@ export function create(app, root) {
       go.textContent = "Write";
     }
   }
-
-  const stop = () => app.request("cancel", { what: "write" }).catch(() => {});
 
   // choices lists the layers that have a state, the first chosen.
   function choices() {
@@ -185,5 +188,5 @@ export function create(app, root) {
     canvas.setAttribute("aria-label", `State of layer ${layer.value}, head ${head.value}: ${norm.textContent}`);
   }
 
-  return { show: follow, close() { if (writing) stop(); } };
+  return { show: follow, close() { if (writing) stopped(); } };
 }
