@@ -119,7 +119,7 @@ func (f modelFlag) programWords() error {
 
 // bar shows progress on stderr, where that is a terminal.
 func (a *app) bar(what string, bytes bool) *progressbar.ProgressBar {
-	return progressbar.NewOptions64(-1,
+	b := progressbar.NewOptions64(-1,
 		progressbar.OptionSetDescription(what),
 		progressbar.OptionSetWriter(a.err),
 		progressbar.OptionShowBytes(bytes),
@@ -127,6 +127,8 @@ func (a *app) bar(what string, bytes bool) *progressbar.ProgressBar {
 		progressbar.OptionClearOnFinish(),
 		progressbar.OptionSetVisibility(isTerminal(a.err)),
 	)
+	b.StartWithoutRender() // else the rate counts from the first piece on
+	return b
 }
 
 func isTerminal(w io.Writer) bool {
