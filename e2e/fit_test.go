@@ -20,8 +20,8 @@ globalThis.fetch = (...a) => { asked.push(String(a[0]?.url ?? a[0])); return sen
 	p.live("st-constructed")
 	for _, c := range []struct{ query, fragment, notice, model, choices string }{
 		{"?task=recall&model=st-gdn-neg&n=4", "", "model=st-gdn-neg (a model of state tracking, not of recall)", "recall-hybrid-neg", "s.choices.model === 'recall-hybrid-neg'"},
-		{"?task=st&model=st-gdn-neg&n=4", `{"layer":77,"head":9,"t":500,"panel":"anatomy"}`, "layer=77 (want 0 to 3); head=9 (want 0 to 3); t=500 (want -1 to 8)", "st-gdn-neg", "s.choices.layer === -1 && s.choices.head === 0 && s.choices.t === s.t"},
-		{"?task=st&model=st-gdn-neg&n=4", `{"switches":{"layers":[9]}}`, "switches.layers=9 (want 0 to 3)", "st-gdn-neg", "!Object.keys(s.choices.switches).length && document.getElementById('changes').hidden"},
+		{"?task=st&model=st-gdn-neg&n=4", `{"layer":77,"head":9,"t":500,"panel":"anatomy"}`, "layer=77 (want 0 to 3); head=9 (want 0 to 3). The program has no word 500: this is its last, 8", "st-gdn-neg", "s.choices.layer === -1 && s.choices.head === 0 && s.choices.t === s.t"},
+		{"?task=st&model=st-gdn-neg&n=4", `{"switches":{"layers":[9],"heads":[[9,9]]}}`, "switches.layers=9 (want 0 to 3); switches.heads: layer 9 head 9 (no such head)", "st-gdn-neg", "!Object.keys(s.choices.switches).length && document.getElementById('changes').hidden"},
 		{"?task=st&model=st-gdn-neg&n=4", `{"other":"nope","panel":"compare"}`, "other=nope (not in the zoo)", "st-gdn-neg", "s.choices.other === '' && document.querySelector('.beside select')?.value === ''"},
 	} {
 		address := served.url + c.query + "&device=cpu"

@@ -131,6 +131,9 @@ export const brief = (v) => {
   return s.length > 40 ? s.slice(0, 39) + "\u2026" : s;
 };
 
+// literal is the same, with quotes around a text that would read as something else.
+export const literal = (v) => (typeof v === "string" && /^(-?\d+|true|false|null)$/.test(v) ? `"${brief(v)}"` : brief(v));
+
 const named = 12; // of what makes no sense; of the rest the number is told
 
 // checkChoices keeps of {key: value} what makes sense; dropped says what did
@@ -140,7 +143,7 @@ export function checkChoices(raw, task = defaults.task) {
   const dropped = [];
   let more = 0;
   const drop = (name, v, wanted) => {
-    if (dropped.length < named) dropped.push(`${brief(name)}=${brief(v)} (want ${wanted})`);
+    if (dropped.length < named) dropped.push(`${brief(name)}=${literal(v)} (want ${wanted})`);
     else more++;
   };
   for (const [k, v] of Object.entries(raw)) {
@@ -172,7 +175,7 @@ export function readQuery(search) {
   for (const [k, f] of Object.entries(fields)) {
     const v = q.get(k);
     if (!f.query || v === null) continue;
-    if (k === "n" || k === "seed") raw[k] = /^\d{1,16}$/.test(v) ? Number(v) : v;
+    if (k === "n" || k === "seed") raw[k] = /^-?\d+$/.test(v) ? Number(v) : v;
     else if (k === "embed") raw[k] = v === "1" || v === "true" || v !== "0" && v !== "false" && v;
     else raw[k] = v;
   }

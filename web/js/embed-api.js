@@ -1,7 +1,7 @@
 // What a page around this one may ask and hears: docs/embedding.md. Anybody may
 // embed the playground, so anybody may ask; there is nothing here to protect but
 // the page itself, which does no more than its own controls.
-import { brief, checkChoices } from "./address.js";
+import { brief, checkChoices, literal } from "./address.js";
 
 // loadable are the choices that a message may set.
 const loadable = ["task", "model", "n", "seed", "program", "t", "panel", "layer", "head", "switches", "patches", "other", "otherSwitches", "show", "lesson", "page", "theme"];
@@ -22,9 +22,9 @@ export function readMessage(m) {
       return dropped.length ? bad(`load: ${dropped[0]}`) : { id, type, choices: values };
     }
     case "step": {
-      if (m.t !== undefined) return Number.isSafeInteger(m.t) && m.t >= -1 && m.t <= 9999 ? { id, type, t: m.t } : bad("step: t: want a whole number from -1 to 9999");
+      if (m.t !== undefined) return Number.isSafeInteger(m.t) && m.t >= -1 && m.t <= 9999 ? { id, type, t: m.t } : bad(`step: t=${literal(m.t)} (want a whole number from -1 to 9999)`);
       const count = m.count ?? 1;
-      return Number.isSafeInteger(count) && Math.abs(count) <= 9999 ? { id, type, count } : bad("step: count: want a whole number");
+      return Number.isSafeInteger(count) && Math.abs(count) <= 9999 ? { id, type, count } : bad(`step: count=${literal(count)} (want a whole number from -9999 to 9999)`);
     }
     case "visible":
       return typeof m.visible === "boolean" ? { id, type, visible: m.visible } : bad("visible: want true or false");

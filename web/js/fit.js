@@ -14,7 +14,7 @@ export function fitZoo(choices, asked, zoo) {
   const left = [];
   if (!zoo.length) return { fit, left };
   const model = zoo.find((m) => m.name === choices.model);
-  if (model?.task && asked.task && asked.task !== model.task) {
+  if (model?.task && asked.model && asked.task && asked.task !== model.task) {
     left.push(`model=${choices.model} (a model of ${titles[model.task]}, not of ${titles[asked.task]})`);
     fit.model = defaults.model;
   }
@@ -25,6 +25,12 @@ export function fitZoo(choices, asked, zoo) {
   return { fit, left };
 }
 
+// unknown says that a model is neither of the zoo nor an address, and beyond that
+// a program of so many words has no word t: "" where all is well.
+export const unknown = (model, zoo) => (!model || zoo.some((m) => m.name === model) || model.includes("/") && !model.startsWith("your-files/") ? ""
+  : `model=${model} (want a model of the zoo or the address of a folder)`);
+export const beyond = (t, words) => (t >= words ? `t=${t} (want -1 to ${words - 1}, the program's words)` : "");
+
 // fitSwitches leaves out of switches the layers and heads that a model, a list
 // of layers in the trace's form, does not have, and names them.
 export function fitSwitches(switches, layers, name) {
@@ -33,7 +39,7 @@ export function fitSwitches(switches, layers, name) {
   const heads = (switches.heads ?? []).filter(([l, h]) => !(h < (layers[l]?.heads ?? 0)));
   const left = [];
   if (off.length) left.push(`${name}.layers=${off.join(",")} (want 0 to ${layers.length - 1})`);
-  if (heads.length) left.push(`${name}.heads=${heads.map((h) => h.join(".")).join(",")} (no such head)`);
+  if (heads.length) left.push(`${name}.heads: ${heads.map(([l, h]) => `layer ${l} head ${h}`).join(", ")} (no such head)`);
   return { fit, left };
 }
 

@@ -32,6 +32,9 @@ export function bytes(n) {
   return `${(n / 1e9).toFixed(2)} GB`;
 }
 
+// stop ends a sentence with one full stop: what it quotes may have one already.
+export const stop = (text) => `${text.replace(/[.\s]+$/, "")}.`;
+
 // progress says how far a download is.
 export const progress = (what, done, total) =>
   total > 0 ? `${what}: ${bytes(done)} of ${bytes(total)}` : `${what}: ${bytes(done)}`;

@@ -83,6 +83,12 @@ export class Lessons {
     if (await this.#read(name)) await this.go(page);
   }
 
+  // holds throws where there is no such lesson, or it has no such page.
+  async holds(name, page) {
+    const { pages } = await readLesson(addressOf(name, document.baseURI)).catch((e) => { throw new Error(`lesson=${name} could not be opened: ${e.message}`); });
+    if (page >= pages.length) throw new Error(`page=${page} (want 0 to ${pages.length - 1})`);
+  }
+
   // go turns to a page.
   async go(page) {
     this.#guesses.delete(page);

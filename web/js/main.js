@@ -7,8 +7,8 @@ import { describe } from "./changes.js";
 import { serveEmbed } from "./embed-api.js";
 import { style } from "./dom.js";
 import { fetchBytes } from "./fetch.js";
-import { fitModel, fitZoo } from "./fit.js";
-import { bytes, percent, progress } from "./format.js";
+import { beyond, fitModel, fitZoo, unknown } from "./fit.js";
+import { bytes, percent, progress, stop } from "./format.js";
 import { keep, kept } from "./keep.js";
 import { Link } from "./link.js";
 import { marks } from "./marks.js";
@@ -47,6 +47,9 @@ const page = {
 };
 let running = ""; // what the session runs, as wanted says it
 let generated = ""; // the text that task, n and seed gave last
+let generatedFor = null; // those three
+let due = false; // task, n or seed were changed, and their program was not made yet
+let stood = null; // the choices of the last run, to which a page returns whose next load fails
 let loaded = ""; // the choice that page.model came from
 let loadedWeights = "";
 let reloading = ""; // that of the model that the engine loads again
@@ -99,7 +102,13 @@ const app = {
   // modelAddress is what the engine loads for a model's name.
   modelAddress: (name) => zoo.find((m) => m.name === name)?.folder ?? name,
   // run reads a program, or what the choices ask for, and stands at word t.
-  run: (program, t) => { if (program !== undefined) $("program").value = program; return enqueue(async () => { await load($("model").value); await run(t); }); },
+  run: (program, t) => {
+    if (program !== undefined) {
+      $("program").value = program;
+      due = false;
+    }
+    return enqueue(() => bringUp(t));
+  },
   // layout makes room for a lesson, or takes it back.
   layout(lesson) {
     $("setup").open = !lesson && wide.matches;
@@ -112,13 +121,8 @@ const app = {
     zoo = [model, ...zoo.filter((m) => m.name !== model.name)];
     stopLoading();
     fillModels(model.name);
-    change(async () => {
-      await load(model.name);
-      await run();
-    });
+    change(() => bringUp());
   },
-  // work does f after what the engine was asked before, one at a time.
-  work: (f) => enqueue(f),
 };
 app.second = new Second(app);
 const panels = new Panels($("panels"), app);
@@ -284,9 +288,17 @@ function setTask(name) {
   if (size() > maxSize(name)) $("n").value = maxSize(name);
 }
 
+const modelsOf = (task) => zoo.filter((m) => m.task === task || m.folder);
+
+// modelFor is the model wanted, or where the task has none of that name its first choice.
+function modelFor(task, wanted) {
+  const of = modelsOf(task);
+  return [wanted, task === "st" && "st-constructed", `${task}-hybrid-neg`].find((name) => of.some((m) => m.name === name)) ?? of[0]?.name ?? "";
+}
+
 // fillModels lists the models of the task and picks one.
 function fillModels(wanted) {
-  const of = zoo.filter((m) => m.task === task() || m.folder);
+  const of = modelsOf(task());
   const select = $("model");
   select.replaceChildren(...of.map((m) => {
     const o = document.createElement("option");
@@ -294,9 +306,7 @@ function fillModels(wanted) {
     o.textContent = m.own ? `${m.title} (your files)` : m.folder ? `${m.title} (${m.given ? "from its address" : "from the link"})` : m.constructed ? `${m.name} (by hand)` : m.name;
     return o;
   }));
-  const has = (name) => of.some((m) => m.name === name);
-  const pick = [wanted, `${task()}-hybrid-neg`].find(has) ?? of[0]?.name ?? "";
-  select.value = task() === "st" && !has(wanted) && has("st-constructed") ? "st-constructed" : pick;
+  select.value = modelFor(task(), wanted);
   select.disabled = of.length === 0;
   describeModel();
 }
@@ -345,8 +355,11 @@ function offset(text, line, col) {
   return at;
 }
 
+// what is what the controls say a program is made from.
+const what = () => ({ task: task(), n: size(), seed: seed() });
+
 // remember takes the choices from the controls.
-const remember = (also = {}) => store.set({ task: task(), model: $("model").value, n: size(), seed: seed(), ...also });
+const remember = (also = {}) => store.set({ ...what(), model: $("model").value, ...also });
 
 // showControls sets the controls to the choices.
 function showControls() {
@@ -357,14 +370,14 @@ function showControls() {
   fillModels(model);
 }
 
-// leftOut names choices that were dropped: what is wanted is not there.
-const leftOut = (key, list) => notice(key, list.length ? `Left out: ${list.join("; ")}.` : "");
+// leftOut names choices that were dropped: what is wanted is not there. more is a sentence after that.
+const leftOut = (key, list, more = "") => notice(key, [list.length ? `Left out: ${list.join("; ")}.` : "", more].filter(Boolean).join(" "));
 
 // open brings page and engine to choices; what is not named stays.
 function open(choices, end = false) {
   touched = true;
   const { values, dropped } = checkChoices(choices, store.get("task"));
-  notice("link", dropped.length ? `Left out: ${dropped.join("; ")}.` : "");
+  leftOut("link", dropped);
   findModel(values.model);
   const { fit, left } = fitZoo({ ...store.all(), ...values }, values, zoo);
   leftOut("fit-zoo", left);
@@ -372,16 +385,17 @@ function open(choices, end = false) {
   store.set({ draft: null, ...(task ? { task } : {}), ...values, ...fit });
   showControls();
   keeper.quietly(remember);
-  const { t, draft } = store.all();
-  return enqueue(() => settle(t, draft, end));
+  const to = store.all();
+  due = to.program === null;
+  return enqueue(() => settle(to, end));
 }
 
-// settle loads, runs and moves until the engine stands where the choices say.
-async function settle(t, draft, end = false) {
+// settle loads, runs and moves until the engine stands where choices say.
+async function settle({ t, draft, program: own }, end = false) {
+  const from = what();
   await load($("model").value);
-  const own = store.get("program");
   if (own !== null) $("program").value = own;
-  else if (!await generate()) return;
+  else if (!await generate(from)) return;
   const program = $("program").value;
   if (draft !== null) $("program").value = draft;
   if (running !== wanted(program)) {
@@ -401,15 +415,18 @@ const wanted = (program) => JSON.stringify([loaded, program, store.get("switches
 // makes an older one that has not begun void.
 let queue = Promise.resolve();
 let wish = 0;
+let doing = 0; // the wish under way
+const overtaken = () => doing !== wish; // a newer one waits
 function enqueue(work) {
   const mine = ++wish;
   queue = queue.then(async () => {
     if (mine !== wish || page.phase !== "live") return;
+    doing = mine;
     document.querySelector("main").setAttribute("aria-busy", "true");
     try {
       await work();
     } catch (e) {
-      notice("work", e.message, { bad: !e.cancelled });
+      if (!overtaken()) notice("work", e.message, { bad: !e.cancelled });
     } finally {
       player.stay();
       showProgress("");
@@ -426,8 +443,8 @@ async function load(name) {
   if (loaded === name && loadedWeights === weights) return;
   const title = m?.title ?? name;
   showProgress(`${title}: asking`);
-  $("progress-cancel").hidden = false;
   speed = await loads.then((l) => new l.Speed(), () => null);
+  $("progress-cancel").hidden = false; // from here on the engine hears it
   try {
     const r = await link.request("load", { model: m?.folder ?? name, files: m?.own && m.files, weights, measure: m?.measure });
     player.leave(); // until then the run before it can be stepped
@@ -435,6 +452,7 @@ async function load(name) {
     page.programs = r.vocabulary === zooWords;
     loaded = name;
     loadedWeights = weights;
+    stood ??= what();
     if (m?.folder) {
       m.loaded = `${weights ? `${weights} weights` : "Weights as stored"}, ${bytes(r.bytes)} on the device.${r.deviation ? ` Against f16: ${(await loads).deviation(r.deviation)}.` : ""}${(r.model.skipped ?? []).map((s) => ` Left aside: ${s.what}, ${bytes(s.bytes)}.`).join("")}`;
       describeModel();
@@ -443,13 +461,10 @@ async function load(name) {
     notice("work", "");
   } catch (e) {
     const cancelled = e.message === "cancelled";
-    const failed = cancelled ? `Loading ${title} was cancelled.` : `${title} could not be loaded: ${e.message}.`;
+    const failed = cancelled ? `Loading ${title} was cancelled.` : stop(`${title} could not be loaded: ${e.message}`);
     if (page.model) {
-      $("model").value = loaded;
-      store.set({ weights: loadedWeights });
-      describeModel();
-      keeper.quietly(remember);
-      throw Object.assign(new Error(`${failed} Still running ${page.model.name}.`), { cancelled });
+      if (!overtaken()) takeBack();
+      throw Object.assign(new Error(`${failed} Still running ${page.model.name}.`), { cancelled, failed });
     }
     // The link's folder was the first: the page's own model stands in for it.
     if (m?.folder) fillModels();
@@ -467,7 +482,21 @@ const loads = import("./loads.js");
 loads.catch(() => {}); // a load says so
 let speed = null; // of the load under way
 const stopLoading = () => { if (!$("progress-cancel").hidden) link.request("cancel", { what: "load" }).catch(() => {}); };
-$("progress-cancel").addEventListener("click", stopLoading);
+$("progress-cancel").addEventListener("click", () => {
+  wish = doing; // nor what waits behind it
+  stopLoading();
+});
+
+// takeBack brings the choices back to what runs.
+function takeBack() {
+  due = false;
+  keeper.quietly(() => {
+    const typed = $("program").value;
+    store.set({ ...stood, model: loaded || reloading, weights: loadedWeights, t: player.t, draft: typed === page.program ? null : typed });
+    showControls();
+    remember(); // the zoo may not have the model
+  });
+}
 
 // reveal puts the frame in the place of the page's own drawings.
 function reveal() {
@@ -478,6 +507,7 @@ function reveal() {
 // run starts the program in the editor, or the one that is given, and stands at
 // word t. What the switches name and the model lacks is dropped.
 async function run(t = 0, program = $("program").value) {
+  const from = generatedFor && program.trim() === generated.trim() ? generatedFor : overtaken() && stood ? { task: stood.task, n: stood.n, seed: stood.seed } : what();
   $("picture").hidden = !page.programs;
   notice("text", page.programs ? "" : `${page.model.name} has words of its own, so it cannot read programs: write to it in the view Text, and look inside it in the view Inspect.`);
   if (!page.programs) {
@@ -485,6 +515,7 @@ async function run(t = 0, program = $("program").value) {
     views.open(page.model, []);
     running = page.program = "";
     if (store.get("panel") !== "inspect") store.set({ panel: "text" });
+    stood = { ...from, program: null, switches: store.get("switches"), patches: store.get("patches") };
     return true;
   }
   const { fit, left } = fitModel(store.all(), page.model.layers);
@@ -494,12 +525,14 @@ async function run(t = 0, program = $("program").value) {
   store.set(fit);
   player.leave();
   let r;
+  refused = "";
   try {
     r = await link.request("run", { program, belief: true, switches, patches });
     programError(null);
     notice("switches", "");
     notice("warning", (r.warnings ?? []).slice(0, 3).map((w) => `line ${w.line}, column ${w.col}: ${w.message}`).join("; "));
   } catch (e) {
+    refused = e.message;
     if (!e.line && ran !== "[{},[]]") notice("switches", e.message, { bad: true, action: { label: "As trained", run: asTrained } });
     else programError(e);
     return false;
@@ -508,19 +541,22 @@ async function run(t = 0, program = $("program").value) {
   running = wanted(program);
   const typed = $("program").value;
   store.set({ program: program.trim() === generated.trim() ? null : program, draft: typed === program ? null : typed });
+  stood = { ...from, program: store.get("program"), switches, patches };
   showOwn();
   if (store.get("layer") >= 0) showHead();
   reveal();
   const words = markStatements(r.tokens);
-  if (t >= words.length) left.push(`t=${t} (want -1 to ${words.length - 1})`);
-  leftOut("fit", left);
+  const last = words.length - 1;
+  leftOut("fit", left, t > last ? `The program has no word ${t}: this is its last, ${last}.` : "");
   views.open(page.model, words);
   player.use(engineSource(link, words, page.noStage));
-  await player.go(Math.min(t, words.length - 1));
+  await player.go(Math.min(t, last));
   return true;
 }
 
 const zooWords = 288; // in the vocabulary of programs
+let refused = ""; // why the last program was not run
+let applying = false; // choices are set by who runs them
 let ran = "[{},[]]"; // switches and patches of the run
 const asTrained = () => store.set({ switches: {}, patches: [] });
 
@@ -539,17 +575,25 @@ $("changes-reset").addEventListener("click", asTrained);
 store.on((keys) => {
   if (["switches", "patches", "show", "other"].some((k) => keys.has(k))) showChanges();
   if (!keys.has("switches") && !keys.has("patches")) return;
-  if (JSON.stringify([store.get("switches"), store.get("patches")]) === ran || page.phase !== "live" || !page.program) return;
-  enqueue(() => run(player.t, page.program));
+  if (applying || overtaken() || page.phase !== "live" || !page.program) return; // what waits runs with them
+  if (JSON.stringify([store.get("switches"), store.get("patches")]) === ran) return;
+  enqueue(async () => {
+    if (due) await bringUp();
+    await load($("model").value);
+    if (running !== wanted(page.program)) await run(player.t, page.program);
+  });
 });
 
-async function generate() {
+// generate makes the program of from, as what says it.
+async function generate(from) {
   if (!$("controls").checkValidity()) {
     $("controls").reportValidity();
     return false;
   }
-  const r = await link.request("generate", { task: task(), n: size(), seed: seed() });
+  const r = await link.request("generate", from);
   $("program").value = generated = r.program.trimEnd();
+  generatedFor = from;
+  if (!overtaken()) due = false;
   return true;
 }
 
@@ -558,13 +602,21 @@ const change = (work, also = {}) => {
   remember(also);
   return enqueue(work);
 };
-const afresh = { program: null, draft: null }; // for another task, size or seed
-const another = async () => {
-  const own = isOwn() ? $("program").value : null;
+const afresh = () => { // for another task, size or seed
+  due = true;
+  change(() => bringUp(), { program: null, draft: null });
+};
+// bringUp loads the model that is chosen and runs the program in the editor, or
+// the generated one where that is due. Every work that could take the place of
+// another begins so.
+const bringUp = async (t = 0) => {
+  const from = what();
   await load($("model").value);
-  if (!await generate()) return;
+  if (!due) return run(t);
+  const own = isOwn() ? $("program").value : null;
+  if (!await generate(from)) return false;
   if (own !== null) notice("own", "A generated program took the place of your own.", { action: { label: "Bring my program back", run: () => bring(own) } });
-  await run();
+  return run();
 };
 
 // isOwn says whether the program in the editor is not the one of task, size and seed.
@@ -580,28 +632,27 @@ function bring(program) {
 
 for (const r of document.querySelectorAll("input[name=task]")) {
   r.addEventListener("change", () => {
+    stopLoading(); // of what is no longer wanted
     setTask(task());
     fillModels();
-    change(another, afresh);
+    afresh();
   });
 }
 $("model").addEventListener("change", () => {
-  stopLoading(); // of what is no longer wanted
+  stopLoading();
   describeModel();
-  change(async () => {
-    await load($("model").value);
-    await run();
-  });
+  change(() => bringUp());
 });
 for (const id of ["n", "seed"]) {
-  $(id).addEventListener("change", () => { if ($("controls").checkValidity()) change(another, afresh); else $("controls").reportValidity(); });
+  $(id).addEventListener("change", () => { if ($("controls").checkValidity()) afresh(); else $("controls").reportValidity(); });
 }
 $("dice").addEventListener("click", () => {
   $("seed").value = (seed() || 0) + 1;
-  change(another, afresh);
+  afresh();
 });
 $("program").addEventListener("input", () => {
   touched = true;
+  due = false;
   programError(null);
   store.set({ draft: $("program").value === page.program ? null : $("program").value });
   showOwn();
@@ -615,10 +666,7 @@ $("program").addEventListener("keydown", (e) => {
 $("controls").addEventListener("submit", (e) => {
   e.preventDefault();
   if ($("run").disabled) return;
-  enqueue(async () => {
-    await load($("model").value);
-    await run();
-  });
+  enqueue(() => bringUp());
 });
 // ---- playback
 
@@ -773,7 +821,7 @@ function engineFailed(error) {
   $("picture").classList.remove("live");
   const t = player.t;
   if (was === "live" && first) openFirst(Math.min(t, first.steps.length - 1));
-  notice("engine", `The live engine ${was === "live" ? "stopped" : "could not start"}: ${error}.${first ? " The recorded run below can still be stepped." : ""}`,
+  notice("engine", `${stop(`The live engine ${was === "live" ? "stopped" : "could not start"}: ${error}`)}${first ? " The recorded run below can still be stepped." : ""}`,
     { bad: true, action: { label: "Try again", run: () => location.reload() } });
   writeNow();
   if (!page.settled) keeper.start();
@@ -838,7 +886,7 @@ link.on("stage-lost", (m) => {
   $("picture").classList.remove("live");
   if (page.phase !== "live") return;
   link.request("visible", { visible: false }).catch(() => {});
-  enqueue(() => run(Math.max(player.t, 0)));
+  enqueue(() => bringUp(Math.max(player.t, 0)));
 });
 link.on("device-lost", (m) => {
   reloading = loaded || reloading;
@@ -879,9 +927,10 @@ async function takeOver() {
   enable(true);
   await enqueue(async () => {
     if (!typed && (asked || touched) || !$("program").value.trim()) {
-      await settle(store.get("t"), store.get("draft"), lead?.end);
+      await settle(store.all(), lead?.end);
       return;
     }
+    due = false;
     await load($("model").value || (first?.model.name ?? ""));
     await run(typed ? 0 : player.t);
   });
@@ -922,9 +971,95 @@ function outside() {
   const { phase, model, task, n, seed, program, t, words, top, answer } = state();
   return { phase, model, task, n, seed, program, t, words: words.length, word: words[t] ?? null, top: top.slice(0, 3).map(({ word, p }) => ({ word, p })), answer };
 }
+
+// loadOutside brings page and engine to choices whole, or throws what makes no
+// sense of them and leaves everything as it was.
+async function loadOutside(choices) {
+  await ready;
+  try {
+    const lesson = choices.lesson ?? store.get("lesson");
+    if (lesson && ("lesson" in choices || "page" in choices)) await withLessons((l) => l.holds(lesson, choices.page ?? 0));
+    if (choices.lesson && !picture(choices)) return await withLessons((l) => l.open(choices.lesson, choices.page));
+    if (page.phase !== "live") {
+      if (picture(Object.fromEntries(Object.entries(choices).filter(([k]) => k !== "panel")))) throw new Error(`the live engine is not there: ${page.error}`);
+      return await open(choices);
+    }
+    let failed = new Error("something else was asked for in the meantime, ask again");
+    await enqueue(() => apply(choices).then(() => { failed = null; }, (e) => { failed = e; }));
+    if (failed) throw failed;
+  } catch (e) {
+    throw new Error(`load: ${e.failed ?? e.message}`.replace(/\.$/, ""));
+  }
+}
+
+// apply is loadOutside's work of the engine. Nothing is touched before all is known to make sense that can be.
+async function apply(choices) {
+  const refuse = ([first]) => { if (first) throw new Error(first); };
+  const all = store.all();
+  const named = zoo.find((m) => m.name === choices.model);
+  const { values, dropped } = checkChoices(choices, named?.task || all.task);
+  refuse(dropped);
+  refuse([unknown(values.model, zoo)]);
+  refuse(fitZoo({ ...all, ...values }, values, zoo).left);
+  const next = { ...all, draft: null, ...(named?.task ? { task: named.task } : {}), ...values };
+  if (!("program" in values) && ["task", "n", "seed"].some((k) => k in values)) next.program = null;
+  next.n = Math.min(next.n, maxSize(next.task));
+  const from = { task: next.task, n: next.n, seed: next.seed };
+  const program = next.program ?? (await link.request("generate", from)).program.trimEnd();
+  const { tokens } = await link.request("parse", { program }).catch((e) => { throw new Error(`program: ${e.line ? `line ${e.line}, column ${e.col}: ` : ""}${e.message}`); });
+  refuse([beyond(values.t, tokens.length)]);
+  const t = "t" in values ? values.t ?? 0 : Math.min(player.t, tokens.length - 1);
+  const fits = () => {
+    const { layers } = page.model;
+    refuse(fitModel({ layer: values.layer ?? (all.layer < layers.length ? all.layer : -1), head: values.head ?? 0, switches: values.switches ?? {} }, layers).left);
+  };
+  findModel(values.model);
+  next.model = modelFor(next.task, values.model ?? all.model);
+  if (next.model === loaded) fits();
+
+  const was = { loaded, generated, generatedFor, typed: $("program").value, program: page.program, t: player.t };
+  const put = (to) => {
+    applying = true;
+    store.set(to);
+    applying = false;
+    showControls();
+    keeper.quietly(remember);
+  };
+  touched = true;
+  due = false;
+  try {
+    await load(next.model);
+    fits();
+    put(next);
+    $("program").value = program;
+    if (next.program === null) [generated, generatedFor] = [program, from];
+    if (running !== wanted(program)) {
+      if (!await run(t, program)) throw new Error(refused);
+      return;
+    }
+    showOwn();
+    await player.go(t);
+  } catch (e) {
+    put(all);
+    $("program").value = was.typed;
+    [generated, generatedFor] = [was.generated, was.generatedFor];
+    programError(null);
+    notice("switches", "");
+    if (loaded !== was.loaded) {
+      await load(was.loaded);
+      await run(was.t, was.program);
+    }
+    throw e;
+  }
+}
+
 const tellOutside = serveEmbed(window, {
-  load: (choices) => (choices.lesson && !picture(choices) ? withLessons((l) => l.open(choices.lesson, choices.page)) : open(choices)),
-  step: ({ count, t }) => player.jump(t ?? player.t + count),
+  load: loadOutside,
+  step({ count, t }) {
+    const wrong = beyond(t, player.words.length);
+    if (wrong) throw new Error(`step: ${wrong}`);
+    return player.jump(t ?? player.t + count);
+  },
   visible(on) {
     inView = on;
     if (!on) player.pause();
@@ -959,7 +1094,7 @@ async function readFirst() {
     if (!r.ok) throw new Error(`the server answered ${r.status}`);
     first = readTrace(await r.json());
   } catch (e) {
-    notice("first", `The recorded picture could not be read: ${e.message}. The live engine will draw one.`);
+    notice("first", `${stop(`The recorded picture could not be read: ${e.message}`)} The live engine will draw one.`);
     return;
   }
   page.phase = "first";
@@ -981,7 +1116,7 @@ async function readZoo() {
   } catch (e) {
     zoo = [];
     zooError = `The list of models could not be read (zoo/index.json: ${e.message})`;
-    notice("zoo", `${zooError}.`, { bad: true });
+    notice("zoo", stop(zooError), { bad: true });
   }
   const { model: wanted } = store.all();
   findModel(wanted);

@@ -121,7 +121,8 @@ export class Own {
       const { name, files } = pick(await list());
       const address = `your-files/${++this.#taken}/${encodeURIComponent(name)}`;
       const names = files.map((f) => f.name);
-      this.#use({ name: address, folder: address, own: true, title: name, files: files.map((f) => ({ ...f, bytes: f.file.size })),
+      const before = this.#app.zoo().filter((m) => m.own && m.called === name).length;
+      this.#use({ name: address, folder: address, own: true, called: name, title: before ? `${name} ${before + 1}` : name, files: files.map((f) => ({ ...f, bytes: f.file.size })),
         description: `Files of yours: ${names.slice(0, 6).join(", ")}${names.length > 6 ? ", \u2026" : ""}.` });
     } catch (e) {
       this.open();

@@ -18,6 +18,7 @@
 // app is what main.js makes: request, on, moment, player, store, theme, zoo,
 // notice, spoken.
 import { el } from "./dom.js";
+import { stop } from "./format.js";
 import { timed } from "./timed.js";
 
 const files = () => import("./export.js"); // when somebody first asks for one
@@ -91,7 +92,7 @@ export class Panels {
       this.#body.replaceChildren(made.root);
       this.show();
     } catch (e) {
-      this.#body.replaceChildren(el("p", { class: "error" }, `This view could not be opened: ${e.message}. Open it again to try again.`));
+      this.#body.replaceChildren(el("p", { class: "error" }, `${stop(`This view could not be opened: ${e.message}`)} Open it again to try again.`));
     }
   }
 

@@ -20,8 +20,11 @@ test("only documented messages are requests", () => {
     [{ type: "load", choices: JSON.parse('{"__proto__": 1}') }, "load: got __proto__, want of "],
     [{ type: "load", choices: { n: "many" } }, "load: n=many (want a whole number from 1 to 512)"],
     [{ type: "load", choices: { model: "javascript:/x" } }, "load: model="],
-    [{ type: "step", count: 1.5 }, "step: count: want a whole number"],
-    [{ type: "step", t: "end" }, "step: t: want a whole number from -1 to 9999"],
+    [{ type: "load", choices: { n: "9" } }, 'load: n="9" (want a whole number from 1 to 512)'],
+    [{ type: "step", count: 1.5 }, "step: count=1.5 (want a whole number from -9999 to 9999)"],
+    [{ type: "step", count: 1e6 }, "step: count=1000000 (want a whole number from -9999 to 9999)"],
+    [{ type: "step", t: "end" }, "step: t=end (want a whole number from -1 to 9999)"],
+    [{ type: "step", t: "3" }, 'step: t="3" (want a whole number from -1 to 9999)'],
     [{ type: "visible" }, "visible: want true or false"],
   ]) {
     const got = m(fields);

@@ -199,7 +199,7 @@ export function create(app, root) {
     const right = now.filter((g) => g.right).length;
     const what = scene.swap ? `${word} exchanges what ${scene.swap[0]} and ${scene.swap[1]} hold.`
       : asked(word) ? `${word} asks ${asked(word).bit ? `for the bit that ${asked(word).name} points to` : `what ${asked(word).name} holds`}.`
-      : `Word ${t}: ${word}.`;
+      : `Word ${t}: \u201c${word}\u201d.`;
     const said = now.length && now.every((g) => noAnswer(g.word)) ? " The model has no preference." : now.length ? ` The model has ${right} of ${now.length} right.` : moment.live ? "" : " What the model believes comes from the live engine.";
     return what + (scene.places.some((p) => p.value !== null) ? said : "");
   }
