@@ -207,7 +207,7 @@ func TestEmbed(t *testing.T) {
 			}
 			p.heard("b", "answer", "d.answer.right === false && d.answer.word === '3'")
 			eval[bool](p, "(a.setAttribute('seed', '4'), true)")
-			if err := p.Wait("a.state().then((r) => r.state.seed === 4 && r.state.program.includes('d,e=e,d'))", time.Minute); err != nil {
+			if err := p.Wait("a.state().then((r) => r.state.seed === 4 && r.state.program.includes('a,c=c,a'))", time.Minute); err != nil {
 				t.Errorf("after the attribute: %v, want seed = 4: %v", state("a.state()"), err)
 			}
 			for _, bad := range []string{"{n: -1}", "{device: 'cpu'}", "{zzz: 1}", "7"} {

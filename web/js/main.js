@@ -992,7 +992,8 @@ async function loadOutside(choices) {
   }
 }
 
-// apply is loadOutside's work of the engine. Nothing is touched before all is known to make sense that can be.
+// apply is loadOutside's work of the engine: it asks first, then touches, and takes back
+// what only the model, or a run, can tell.
 async function apply(choices) {
   const refuse = ([first]) => { if (first) throw new Error(first); };
   const all = store.all();
