@@ -191,3 +191,24 @@ func TestBillion(t *testing.T) {
 		})
 	}
 }
+
+// With a model that reads programs the prompt is the page's, and the model answers it.
+func TestTextOfPrograms(t *testing.T) {
+	p := open(t, chrome.Options{}, `?task=st&model=st-constructed&n=4&seed=1&device=cpu#v=1&j={"panel":"text"}`)
+	p.live("st-constructed")
+	p.click("end")
+	p.wait("s.answer && !s.busy && s.program.startsWith(document.querySelector('.view-text textarea').value) && document.querySelector('.view-text textarea').value.endsWith('==')")
+	got := eval[string](p, `(async () => {
+		const v = document.querySelector(".view-text");
+		const [most, temp] = v.querySelectorAll("input");
+		most.value = 1;
+		temp.value = 0;
+		v.querySelector("button.primary").click();
+		while (v.querySelector("button.primary").textContent !== "Write") await new Promise((r) => setTimeout(r, 20));
+		return v.querySelector(".text-out").textContent;
+	})()`)
+	if want := eval[string](p, "shellgamePage.state().program"); got != strings.TrimSpace(strings.Replace(want, "== ", "==", 1)) {
+		t.Errorf("the model writes %q, want %q", got, want)
+	}
+	p.quiet()
+}

@@ -3,16 +3,24 @@
 import { fetchBytes } from "./fetch.js";
 import { Tokens } from "./tokens.js";
 
-// shared is {prompt, model, ids}: ids are the tokens of the last text that model
-// wrote, with its prompt; empty where there is none.
-export const shared = { prompt: "The cup with the ball", model: null, ids: [] };
+const first = "The cup with the ball";
+
+// shared is {prompt, typed, model, ids}: whether somebody typed the prompt; ids
+// are the tokens of the last text that model wrote, with its prompt; empty where
+// there is none.
+export const shared = { prompt: first, typed: false, model: null, ids: [] };
 
 // sharing keeps a textarea and the shared prompt the same: it returns what takes
-// over a prompt from another view.
-export function sharing(area) {
+// over a prompt from another view. A model that reads programs begins with the
+// page's up to its last question, until something is typed.
+export function sharing(area, app) {
   let was = area.value = shared.prompt;
-  area.addEventListener("input", () => { shared.prompt = was = area.value; });
+  area.addEventListener("input", () => {
+    shared.prompt = was = area.value;
+    shared.typed = true;
+  });
   return () => {
+    if (!shared.typed) shared.prompt = (app.loaded().programs && app.moment().program?.replace(/==[^=]*$/, "==")) || first;
     if (shared.prompt !== was) area.value = was = shared.prompt;
   };
 }

@@ -110,7 +110,7 @@ export function create(app, root) {
   let width = 0;
 
   const prompt = el("textarea", { rows: "3", spellcheck: "false", "aria-label": "Prompt" });
-  const follow = sharing(prompt);
+  const follow = sharing(prompt, app);
   const go = el("button", { type: "button", class: "primary", onclick: () => (reading ? stop() : words ? again() : take(false)) }, "Read");
   const written = el("button", { type: "button", onclick: () => take(true) }, "Read what the view Text wrote");
   const said = el("p", { class: "hint", role: "status" });

@@ -48,7 +48,7 @@ export function create(app, root) {
     return { input, label: el("label", { class: "text-field" }, label, " ", input), get value() { return Number(input.value); } };
   };
   const prompt = el("textarea", { rows: "3", spellcheck: "false", "aria-label": "Prompt" });
-  const follow = sharing(prompt);
+  const follow = sharing(prompt, app);
   const most = field("tokens", { min: "1", max: "2048", step: "1", value: "64" });
   const temp = field("temperature", { min: "0", max: "10", step: "0.1", value: "0.7" });
   const topK = field("top-k", { min: "0", max: "1000", step: "1", value: "40" });
@@ -68,6 +68,8 @@ export function create(app, root) {
     el("div", { class: "row" }, el("label", {}, "State of layer ", layer), el("label", {}, "head ", head), norm), canvas);
   look.hidden = true;
   root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, plain, go), said, out, look);
+
+  app.onMoment(() => { if (!writing) follow(); });
 
   // opened is the tokenizer of the model that is loaded, and chat its template.
   function opened() {
@@ -90,6 +92,7 @@ export function create(app, root) {
   async function write() {
     writing = true;
     shared.prompt = prompt.value;
+    shared.typed = true;
     go.textContent = "Stop";
     look.hidden = true;
     said.textContent = "Reading the prompt\u2026";
