@@ -97,7 +97,8 @@ func TestLink(t *testing.T) {
 	q.quiet()
 }
 
-// Back and forward go through models, programs and panels.
+// Back and forward go through models, programs and panels; then changes that do not come to an end,
+// or come faster than models load.
 func TestHistory(t *testing.T) {
 	p := open(t, chrome.Options{}, "?task=st&model=st-constructed&n=4&seed=3&device=cpu")
 	p.live("st-constructed")
@@ -126,6 +127,9 @@ func TestHistory(t *testing.T) {
 	}
 	eval[bool](p, "(history.forward(), true)")
 	p.wait("s.seed === 4 && s.model === 'st-constructed' && !s.busy")
+	p.cancels()
+	p.hurries()
+	p.choosesTwo()
 	p.quiet()
 }
 
@@ -217,6 +221,9 @@ func TestEmbed(t *testing.T) {
 			}
 			p.shot("embed-" + strings.ReplaceAll(name, " ", "-"))
 			p.quiet()
+			if name == "plain" {
+				p.refuses()
+			}
 		})
 	}
 }

@@ -5,17 +5,14 @@ package e2e
 import (
 	"fmt"
 	"strings"
-	"testing"
 	"time"
-
-	"shellgame/internal/chrome"
 )
 
-// A load that makes no sense is answered with what is wanted, and leaves page and later loads alone.
-func TestEmbedRefuses(t *testing.T) {
-	p := open(t, chrome.Options{Width: 1000, Height: 600}, "")
-	p.goTo(host(t, `<shell-game id="a" task="st" model="st-gdn-neg" n="8" seed="1" t="2" device="cpu" height="420"></shell-game>`))
-	p.heard("a", "ready", "d.state.phase === 'live' && d.state.t === 2 && d.state.words === 13")
+// refuses has an element a asked for what makes no sense: it answers what is wanted, and leaves page
+// and later loads alone.
+func (p page) refuses() {
+	p.Helper()
+	eval[bool](p, "a.load({task: 'st', model: 'st-gdn-neg', n: 8, seed: 1, t: 2}).then(() => true)")
 	state := func() string { return eval[string](p, "a.state().then((r) => JSON.stringify(r.state))") }
 	before := state()
 	for _, c := range []struct{ ask, want string }{
@@ -40,10 +37,10 @@ func TestEmbedRefuses(t *testing.T) {
 	} {
 		got := eval[string](p, "a."+c.ask+".then(() => 'accepted', (e) => e.message)")
 		if !strings.HasPrefix(got, c.want) || strings.Contains(got, "\n") || strings.Contains(got, "..") {
-			t.Errorf("%s: %q, want one line with %q", c.ask, got, c.want)
+			p.Errorf("%s: %q, want one line with %q", c.ask, got, c.want)
 		}
 		if after := state(); after != before {
-			t.Errorf("after %s the page says\n%s, want as before\n%s", c.ask, after, before)
+			p.Errorf("after %s the page says\n%s, want as before\n%s", c.ask, after, before)
 		}
 	}
 	for _, c := range []struct{ ask, want string }{
@@ -55,7 +52,7 @@ func TestEmbedRefuses(t *testing.T) {
 		{`load({task: "sbr", n: 4, t: 0})`, "s.task === 'sbr' && s.model === 'sbr-hybrid-neg' && s.program.startsWith('bits=[')"},
 	} {
 		if got := eval[string](p, "a."+c.ask+".then(({state: s}) => ("+c.want+") ? '' : JSON.stringify(s), (e) => e.message)"); got != "" {
-			t.Errorf("%s: %s, want %s", c.ask, got, c.want)
+			p.Errorf("%s: %s, want %s", c.ask, got, c.want)
 		}
 	}
 	p.Forget() // a folder and a lesson that are not there
@@ -66,51 +63,34 @@ func TestEmbedRefuses(t *testing.T) {
 const chosen = `(() => { const m = document.getElementById("model"); return [document.querySelector("input[name=task]:checked").value, m.value, m.selectedOptions[0]?.textContent ?? "nothing",
 	document.getElementById("program").value.trim() === shellgamePage.state().program.trim(), ...["task", "model", "n", "seed"].map((k) => new URLSearchParams(location.search).get(k))].join(" "); })()`
 
-// What is chosen while a model loads is not lost, and what runs is what the page says.
-func TestWishes(t *testing.T) {
-	p := open(t, chrome.Options{}, "?task=st&n=16&seed=3&model=st-hybrid-neg&device=cpu")
-	p.live("st-hybrid-neg")
-	for _, c := range []struct {
-		name string
-		test func(page)
-	}{{"cancelled", cancelTask}, {"one after the other", quickChanges}, {"two of one's own", ownTwice}} {
-		t.Run(c.name, func(t *testing.T) {
-			p.TB = t
-			c.test(p)
-			p.quiet()
-		})
-	}
-}
-
-// A change of the task that is cancelled takes task, list and address back.
-func cancelTask(p page) {
+// cancels changes the task of a page with st-constructed, n = 4 and seed 4, and cancels that: task,
+// list and address go back.
+func (p page) cancels() {
 	p.Helper()
-	if err := p.SetNetwork(chrome.Network{Mbit: 2}); err != nil {
-		p.Fatal(err)
-	}
-	p.task("sbr")
-	p.wait("s.busy && /^checkpoint/.test(document.getElementById('progress-text').textContent)")
-	p.click("progress-cancel")
+	eval[bool](p, `(async () => {
+		document.querySelector("input[name=task][value=sbr]").click();
+		const cancel = document.getElementById("progress-cancel");
+		while (cancel.hidden) await null;
+		cancel.click();
+		return true;
+	})()`)
 	p.wait("!s.busy && document.getElementById('notice-work')")
 	p.address("c.task === 'st'")
-	if got, want := eval[string](p, chosen), "st st-hybrid-neg st-hybrid-neg true st st-hybrid-neg 16 3"; got != want {
+	if got, want := eval[string](p, chosen), "st st-constructed st-constructed (by hand) true st st-constructed 4 4"; got != want {
 		p.Errorf("after Cancel the page says %q, want %q", got, want)
 	}
-	if said := p.notice("work"); said != "Loading sbr-hybrid-neg was cancelled. Still running st-hybrid-neg." {
+	if said := p.notice("work"); said != "Loading sbr-hybrid-neg was cancelled. Still running st-constructed." {
 		p.Errorf("the page says %q", said)
-	}
-	if err := p.SetNetwork(chrome.Network{}); err != nil {
-		p.Fatal(err)
 	}
 }
 
-// Of changes that come faster than models load none is lost.
-func quickChanges(p page) {
+// hurries changes the same page faster than models load: nothing is lost.
+func (p page) hurries() {
 	p.Helper()
 	const set = `const task = (name) => document.querySelector("input[name=task][value=" + name + "]").click();
 		const model = (name) => { const m = document.getElementById("model"); m.value = name; m.dispatchEvent(new Event("change")); };
 		const wait = () => new Promise((r) => setTimeout(r, 30));`
-	for _, c := range some(2, []struct{ name, do, task, model string }{
+	for _, c := range some(1, []struct{ name, do, task, model string }{
 		{"in one tick", `task("sbr"); model("sbr-gdn-pos");`, "sbr", "sbr-gdn-pos"},
 		{"one after the other", `model("sbr-transformer"); await wait(); task("st"); await wait(); model("st-gdn-pos"); await wait(); model("st-gdn-neg");`, "st", "st-gdn-neg"},
 		{"there and back", `task("st"); await wait(); task("sbr"); model("sbr-transformer"); await wait(); task("st"); model("st-transformer");`, "st", "st-transformer"},
@@ -118,7 +98,7 @@ func quickChanges(p page) {
 		eval[bool](p, "(async () => { "+set+c.do+" return true; })()")
 		p.wait(fmt.Sprintf("!s.busy && s.model === %q && s.task === %q", c.model, c.task))
 		p.address(fmt.Sprintf("c.model === %q", c.model))
-		want := fmt.Sprintf("%s %s %s true %[1]s %[2]s 16 3", c.task, c.model, c.model)
+		want := fmt.Sprintf("%s %s %s true %[1]s %[2]s 4 4", c.task, c.model, c.model)
 		if got := eval[string](p, chosen); got != want {
 			p.Errorf("%s: the page says %q, want %q", c.name, got, want)
 		}
@@ -129,8 +109,8 @@ func quickChanges(p page) {
 	p.quiet()
 }
 
-// Of two checkpoints that are chosen one right after the other the second runs, and the list says so.
-func ownTwice(p page) {
+// choosesTwo chooses two checkpoints one right after the other: the second runs, and the list says so.
+func (p page) choosesTwo() {
 	p.Helper()
 	p.click("own")
 	p.wait("document.querySelector('#own-box[open]')")
@@ -157,7 +137,7 @@ func ownTwice(p page) {
 	if got := p.text("model-hint"); !strings.HasPrefix(got, "Files of yours: config.json, model.safetensors.") {
 		p.Errorf("the page describes %q", got)
 	}
-	if n := eval[int](p, "shellgamePage.state().words.length"); n != 21 {
-		p.Errorf("a program of %d words runs, want 21", n)
+	if runs := eval[bool](p, "shellgamePage.state().words.length > 5 && shellgamePage.state().program === document.getElementById('program').value"); !runs {
+		p.Error("it does not run the program in the editor")
 	}
 }
