@@ -199,7 +199,7 @@ $(CURDIR)/build/node/node_modules/webgpu:
 
 # What the gate leaves out of the kernels' tests: every grid of more than 65,535 workgroups,
 # 65,536 reflections, and in the browser some windows and shapes; and of the dependencies' defects one that takes a build with cgo.
-LONG_TESTS := -run 'Grids|Numbers|^Test(Attention|MatVecStep)$$' -count=1 -timeout 40m
+LONG_TESTS := -run 'Grids|Numbers|Compile|^Test(Attention|MatVecStep)$$' -count=1 -timeout 40m
 
 .PHONY: test-long
 test-long: bin/jsrun

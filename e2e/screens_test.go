@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	cdppage "github.com/chromedp/cdproto/page"
@@ -16,7 +17,7 @@ import (
 
 // TestScreens takes the pictures of docs/screens: every view and every lesson at three widths in
 // both themes. It has a build tag of its own, since it makes files rather than testing anything:
-// `make screens`.
+// `make screens`, and `VIEWS=text,inspect make screens` for some views alone.
 func TestScreens(t *testing.T) {
 	out := filepath.Join(root, "docs", "screens")
 	if err := os.MkdirAll(out, 0o777); err != nil {
@@ -44,12 +45,24 @@ func TestScreens(t *testing.T) {
 			p := open(t, opt, "?task=sbr&model=sbr-hybrid-neg&n=8&theme="+theme)
 			p.live("sbr-hybrid-neg")
 			p.ask()
-			take(p, "page")
-			for _, view := range []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export", "inspect"} {
+			views, some := []string{"cups", "anatomy", "maps", "belief", "compare", "switches", "curve", "export", "text", "inspect"}, os.Getenv("VIEWS")
+			if some != "" {
+				views = strings.Split(some, ",")
+			} else {
+				take(p, "page")
+			}
+			for _, view := range views {
 				eval[bool](p, "(document.getElementById('tab-"+view+"').click(), document.getElementById('tab-"+view+"').scrollIntoView({ block: 'center' }), true)")
 				if view == "compare" {
 					p.wait("[...document.querySelectorAll('#panel button')].some((b) => b.textContent === 'Ask all five')")
 					eval[bool](p, "([...document.querySelectorAll('#panel button')].find((b) => b.textContent === 'Ask all five').click(), new Promise((r) => setTimeout(() => r(true), 5000)))")
+				}
+				switch view {
+				case "text":
+					eval[bool](p, "(() => { const v = document.querySelector('.view-text'); const [most, temp] = v.querySelectorAll('input'); most.value = 4; temp.value = 0; v.querySelector('button.primary').click(); return true; })()")
+					p.wait("document.querySelector('.view-text button.primary').textContent === 'Write'")
+				case "inspect":
+					p.wait("document.querySelector('.view-inspect .strip') && document.querySelectorAll('.inspect-strongest button').length")
 				}
 				if size.width < 500 {
 					eval[bool](p, "(document.getElementById('panel').scrollIntoView(), scrollBy(0, -130), true)")
@@ -60,6 +73,9 @@ func TestScreens(t *testing.T) {
 			}
 			p.quiet()
 			p.Close()
+			if some != "" {
+				continue
+			}
 			for _, lesson := range []string{"by-hand", "negative-eigenvalues", "recall", "hybrid", "chunks", "precision"} {
 				p := open(t, opt, "?lesson="+lesson+"&theme="+theme)
 				p.wait("s.phase === 'live' && !s.busy && s.t >= 0")

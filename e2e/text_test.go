@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"shellgame/internal/chrome"
 	"shellgame/model/construct"
 	"shellgame/model/safetensors"
+	"shellgame/model/tokenizer/bpe"
+	"shellgame/model/tokenizer/chat"
 )
 
 // writeCheckpoint makes a folder with random weights and a published tokenizer's kind of file.
@@ -210,5 +213,72 @@ func TestTextOfPrograms(t *testing.T) {
 	if want := eval[string](p, "shellgamePage.state().program"); got != strings.TrimSpace(strings.Replace(want, "== ", "==", 1)) {
 		t.Errorf("the model writes %q, want %q", got, want)
 	}
+	p.quiet()
+}
+
+// A model with a chat template is talked to: each message is read after all that was said before, until
+// a new conversation begins.
+func TestTextTalk(t *testing.T) {
+	const template = `{% for m in messages %}<{{ m.role }}>{{ m.content }}</s>{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}`
+	dir := filepath.Join(t.TempDir(), "talker")
+	writeCheckpoint(t, dir, `{"model_type": "olmo_hybrid", "vocab_size": 1500, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
+		"num_attention_heads": 2, "linear_num_key_heads": 2, "linear_num_value_heads": 2, "linear_key_head_dim": 8, "linear_value_head_dim": 16,
+		"max_position_embeddings": 1024, "rope_parameters": {"rope_theta": null}}`, "qwen2")
+	settings, _ := json.Marshal(map[string]string{"chat_template": template})
+	if err := os.WriteFile(filepath.Join(dir, "tokenizer_config.json"), settings, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	words, err := os.ReadFile(filepath.Join(dir, "tokenizer.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := bpe.Open(words)
+	if err != nil {
+		t.Fatal(err)
+	}
+	form, err := chat.Load(settings, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, chrome.Options{}, "?device=cpu&task=st&model=st-constructed&n=4")
+	p.live("st-constructed")
+	p.drag(100, 300, dir)
+	p.live("talker")
+	p.wait("document.querySelector('.view-text textarea')")
+	var talked []chat.Message
+	say := func(text string) {
+		t.Helper()
+		answer := eval[string](p, fmt.Sprintf(`(async () => {
+			const v = document.querySelector(".view-text");
+			const [area, button, out] = ["textarea", "button.primary", ".text-out"].map((s) => v.querySelector(s));
+			v.querySelector("input").value = 6;
+			area.value = %q;
+			button.click();
+			while (button.textContent !== "Write") await new Promise((r) => setTimeout(r, 20));
+			return area.value === "" ? out.lastChild.data : "the prompt stays: " + v.querySelector(".hint").textContent;
+		})()`, text))
+		talked = append(talked, chat.Message{Role: "user", Content: text})
+		prompt, err := form.Render(talked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids, err := tok.Encode(prompt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := eval[string](p, "document.querySelector('.view-text .hint').textContent"), fmt.Sprintf("Read %d tokens", len(ids)); !strings.HasPrefix(got, want) {
+			t.Errorf("after %q the view says %q, want %q", text, got, want)
+		}
+		talked = append(talked, chat.Message{Role: "assistant", Content: answer})
+	}
+	say("Where is the ball?")
+	say("And now?")
+	p.shot("talk")
+	if said := eval[string](p, "document.querySelector('.view-text .text-out').textContent"); !strings.Contains(said, "Where is the ball?") || !strings.Contains(said, "And now?") {
+		t.Errorf("the conversation is %q", said)
+	}
+	p.press(".view-text .text-fields button:last-of-type")
+	talked = nil
+	say("Where is the ball?")
 	p.quiet()
 }

@@ -42,6 +42,7 @@ export function create(app, root) {
   let chat = null; // its chat template, as chatOf says
   let writing = false;
   let stopped = () => {}; // ends what is written, before the engine was asked for it
+  let talked = []; // messages of the conversation so far, where the model has a chat template
 
   const field = (label, attributes) => {
     const input = el("input", { type: "number", inputmode: "decimal", ...attributes });
@@ -58,6 +59,8 @@ export function create(app, root) {
   const plain = el("label", { class: "text-field" }, raw, " without the chat template");
   plain.hidden = true;
   const go = el("button", { type: "button", class: "primary", onclick: () => (writing ? stopped() : write()) }, "Write");
+  const anew = el("button", { type: "button", onclick: () => { forgetTalk(); out.replaceChildren(); prompt.focus(); } }, "New conversation");
+  anew.hidden = true;
   const said = el("p", { class: "hint", role: "status" });
   const out = el("div", { class: "text-out", tabindex: "0", role: "region", "aria-label": "What the model writes" });
   const layer = el("select", { onchange: () => { heads(); state(); } });
@@ -67,7 +70,7 @@ export function create(app, root) {
   const look = el("div", { class: "text-state" },
     el("div", { class: "row" }, el("label", {}, "State of layer ", layer), el("label", {}, "head ", head), norm), canvas);
   look.hidden = true;
-  root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, plain, go), said, out, look);
+  root.append(prompt, el("div", { class: "text-fields" }, most.label, temp.label, topK.label, topP.label, seed.label, plain, go, anew), said, out, look);
 
   app.onMoment(() => { if (!writing) follow(); });
 
@@ -76,6 +79,7 @@ export function create(app, root) {
     const now = tokenizer(app, (text) => { if (writing) said.textContent = text; });
     if (now !== tokens) {
       tokens = now;
+      forgetTalk();
       const { name, ...m } = app.loaded();
       opening = now.then(async (t) => {
         chat = await chatOf(t, m);
@@ -89,17 +93,27 @@ export function create(app, root) {
 
   const rate = (s) => `${s.tokens} ${s.tokens === 1 ? "token" : "tokens"}${s.seconds > 0 ? ` at ${(s.tokens / s.seconds).toFixed(s.tokens < 10 * s.seconds ? 1 : 0)} a second` : ""}`;
 
+  function forgetTalk() {
+    talked = [];
+    anew.hidden = true;
+  }
+
   async function write() {
     writing = true;
+    anew.disabled = true;
+    opened().catch(() => {}); // another model's conversation is forgotten
+    if (raw.checked) forgetTalk();
     shared.prompt = prompt.value;
     shared.typed = true;
     go.textContent = "Stop";
     look.hidden = true;
     said.textContent = "Reading the prompt\u2026";
     const reading = app.on("progress", (m) => { if (m.what === "prompt") said.textContent = `Reading the prompt: ${m.done} of ${m.total} tokens`; });
+    const turn = { role: "user", content: prompt.value };
     const given = el("span", { class: "dim" }, prompt.value);
     const text = document.createTextNode("");
-    out.replaceChildren(given, text);
+    if (talked.length) out.append("\n\n", given, "\n", text);
+    else out.replaceChildren(given, text);
     let done = Promise.resolve();
     let forget = () => {};
     const stops = new Promise((_, no) => { stopped = () => no(new Error("cancelled")); });
@@ -109,7 +123,8 @@ export function create(app, root) {
       const t = await first(opened());
       if (chat.error && !raw.checked) throw new Error(`${chat.error}; without it the prompt is taken as it is`);
       const talk = chat.chat && !raw.checked;
-      const ids = talk ? await first(t.conversation([{ role: "user", content: prompt.value }])) : await first(t.encode(prompt.value));
+      if (talk && !talked.length) given.after("\n");
+      const ids = talk ? await first(t.conversation([...talked, turn])) : await first(t.encode(prompt.value));
       const stream = await first(t.stream());
       stopped = () => app.request("cancel", { what: "write" }).catch(() => {});
       Object.assign(shared, { model: app.loaded().name, ids: [...ids] });
@@ -129,6 +144,11 @@ export function create(app, root) {
       if (failed) throw failed;
       text.data += await stream.end();
       said.textContent = `Read ${rate(r.prompt)}${talk ? ", with its chat template" : ""}; wrote ${rate(r.written)}${r.done ? ", and ended" : r.cancelled ? ", and was stopped" : ""}.`;
+      if (talk) {
+        talked.push(turn, { role: "assistant", content: text.data });
+        prompt.value = "";
+        prompt.dispatchEvent(new Event("input"));
+      }
       choices();
       await state();
     } catch (e) {
@@ -138,6 +158,8 @@ export function create(app, root) {
       reading();
       writing = false;
       go.textContent = "Write";
+      anew.disabled = false;
+      anew.hidden = talked.length === 0;
     }
   }
 
