@@ -23,7 +23,8 @@ import (
 
 // LoadOptions say how a checkpoint is brought to a device. The zero value loads it as it is stored.
 type LoadOptions struct {
-	// Weights is how matrices are kept: "" as they are stored, "f16" with f32 rounded to that, "int8"
+	// Weights is how matrices are kept: "" as they are stored (small ones as f32 where a browser's GPU
+	// computes on the CPU), "f16" with f32 rounded to that, "int8"
 	// with a scale a row, "int4" with one for 32 neighbours. Rows of a length that does not fit take
 	// the next larger kind.
 	Weights  string
@@ -86,6 +87,10 @@ func (s *Source) Load(ctx context.Context, dev webgpu.Device, o LoadOptions) (*M
 	if err := s.check(dev, o); err != nil {
 		return nil, fmt.Errorf("model %s: %w", s.Name, err)
 	}
+	// SwiftShader takes a quarter longer to unpack halves for each token; a small model's are unpacked once.
+	if i := dev.Info(); o.Weights == "" && i.Kind == "browser" && i.Software && s.Bytes(LoadOptions{Weights: unpacked}) <= unpackedBytes {
+		o.Weights = unpacked
+	}
 	m := &Model{Name: s.Name, Config: s.Config, Skipped: config.Skips(s.Config, s.ck), dev: dev, w: map[string]weight{}}
 	l := &loader{m: m, o: o, flush: &webgpu.Recording{Name: s.Name + " upload"}}
 	if err := l.load(ctx, s); err != nil {
@@ -95,6 +100,12 @@ func (s *Source) Load(ctx context.Context, dev webgpu.Device, o LoadOptions) (*M
 	}
 	return m, nil
 }
+
+// unpacked keeps matrices as f32, whatever they are stored as; such weights take unpackedBytes at most.
+const (
+	unpacked      = "f32"
+	unpackedBytes = 64 << 20
+)
 
 // Load is [Source.Load] of an opened checkpoint.
 func Load(ctx context.Context, dev webgpu.Device, name string, cfg *config.Config, ck *safetensors.Checkpoint) (*Model, error) {
@@ -272,6 +283,8 @@ func kindOf(found map[string]config.Found, parts []string, wanted string, d int)
 		try = []uint32{shaders.I4, shaders.I8}
 	case "int8":
 		try = []uint32{shaders.I8}
+	case unpacked:
+		return shaders.F32
 	case "f16":
 		if kind == shaders.F32 {
 			try = []uint32{shaders.F16}

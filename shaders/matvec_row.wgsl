@@ -21,6 +21,14 @@ fn word(i: u32) -> u32 {
     return w[i];
 }
 
+// The two halves of a word.
+fn both(word: u32) -> vec2<f32> {
+    if (W_KIND == 1u) {
+        return unpack2x16float(word);
+    }
+    return vec2<f32>(bitcast<f32>(word << 16u), bitcast<f32>(word & 0xffff0000u));
+}
+
 // Row n of w times the row of x that begins at xr.
 fn product(n: u32, xr: u32) -> f32 {
     let at = n * p.d;
@@ -36,6 +44,20 @@ fn product(n: u32, xr: u32) -> f32 {
             let part = dot(vec4<f32>(x[xr + d], x[xr + d + 1u], x[xr + d + 2u], x[xr + d + 3u]), four4(both))
                 + dot(vec4<f32>(x[xr + d + 4u], x[xr + d + 5u], x[xr + d + 6u], x[xr + d + 7u]), four4(both >> 16u));
             sum = sum + part * scale_of(n, d);
+        }
+    } else if (W_KIND == 0u && p.d % 8u == 0u) { // where a turn of a loop costs as much as its sums
+        for (var d: u32 = 0u; d < p.d; d = d + 8u) {
+            let v = at + d;
+            let i = xr + d;
+            sum = sum + dot(vec4<f32>(x[i], x[i + 1u], x[i + 2u], x[i + 3u]), bitcast<vec4<f32>>(vec4<u32>(w[v], w[v + 1u], w[v + 2u], w[v + 3u])))
+                + dot(vec4<f32>(x[i + 4u], x[i + 5u], x[i + 6u], x[i + 7u]), bitcast<vec4<f32>>(vec4<u32>(w[v + 4u], w[v + 5u], w[v + 6u], w[v + 7u])));
+        }
+    } else if (W_KIND != 0u && p.d % 8u == 0u) {
+        for (var d: u32 = 0u; d < p.d; d = d + 8u) {
+            let v = (at + d) >> 1u;
+            let i = xr + d;
+            sum = sum + dot(vec4<f32>(x[i], x[i + 1u], x[i + 2u], x[i + 3u]), vec4<f32>(both(w[v]), both(w[v + 1u])))
+                + dot(vec4<f32>(x[i + 4u], x[i + 5u], x[i + 6u], x[i + 7u]), vec4<f32>(both(w[v + 2u]), both(w[v + 3u])));
         }
     } else if (W_KIND != 0u && p.d % 2u == 0u) {
         for (var d: u32 = 0u; d < p.d; d = d + 2u) {
