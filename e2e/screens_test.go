@@ -59,6 +59,7 @@ func TestScreens(t *testing.T) {
 				}
 				switch view {
 				case "text":
+					p.wait("document.querySelector('.view-text button.primary')")
 					eval[bool](p, "(() => { const v = document.querySelector('.view-text'); const [most, temp] = v.querySelectorAll('input'); most.value = 4; temp.value = 0; v.querySelector('button.primary').click(); return true; })()")
 					p.wait("document.querySelector('.view-text button.primary').textContent === 'Write'")
 				case "inspect":
