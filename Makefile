@@ -1,5 +1,5 @@
 # make play      builds everything and serves the playground on http://localhost:8017
-# make check     the gate: under 20 minutes on 2 cores; on Debian it installs what it needs
+# make check     the gate: about 20 minutes on 2 cores; on Debian it installs what it needs
 # make accept    everything, once an issue is done
 # make site      the static site in dist/
 # make fuzz      every fuzz test for FUZZTIME (30s)
@@ -198,7 +198,8 @@ $(CURDIR)/build/node/node_modules/webgpu:
 	npm install --no-audit --no-fund --prefix build/node webgpu@0.6.2
 
 # What the gate leaves out of the kernels' tests: every grid of more than 65,535 workgroups,
-# 65,536 reflections, and in the browser some windows and shapes; and of the dependencies' defects one that takes a build with cgo.
+# 65,536 reflections, and in the browser some windows, shapes and variants; and of the dependencies'
+# defects one that takes a build with cgo.
 LONG_TESTS := -run 'Grids|Numbers|Compile|^Test(Attention|MatVecStep)$$' -count=1 -timeout 40m
 
 .PHONY: test-long

@@ -23,10 +23,9 @@ import (
 
 // LoadOptions say how a checkpoint is brought to a device. The zero value loads it as it is stored.
 type LoadOptions struct {
-	// Weights is how matrices are kept: "" as they are stored (small ones as f32 where a browser's GPU
-	// computes on the CPU), "f16" with f32 rounded to that, "int8"
-	// with a scale a row, "int4" with one for 32 neighbours. Rows of a length that does not fit take
-	// the next larger kind.
+	// Weights is how matrices are kept: "" as they are stored, or as f32 those of a small model where a
+	// browser's GPU computes on the CPU; "f16" with f32 rounded to that, "int8" with a scale a row,
+	// "int4" with one for 32 neighbours. Rows of a length that does not fit take the next larger kind.
 	Weights  string
 	Progress safetensors.Progress // told the bytes of weights that are on their way to the device
 	// Pause, when set, is called while nothing has arrived instead of waiting, and Wake, by another

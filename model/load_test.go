@@ -432,3 +432,32 @@ func TestTopOfMany(t *testing.T) {
 		}
 	})
 }
+
+// A small model's halves are unpacked when it is loaded where a browser's GPU computes on the CPU, and
+// stay as they are stored elsewhere and when they are asked for.
+func TestUnpacked(t *testing.T) {
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		bytes := func(dtype safetensors.DType, weights string) int {
+			t.Helper()
+			s, err := model.Look("small", loadFiles(t, dtype))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close()
+			m, err := s.Load(context.Background(), d, model.LoadOptions{Weights: weights})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Release()
+			return m.Bytes()
+		}
+		full, halves, asked := bytes(safetensors.F32, ""), bytes(safetensors.F16, ""), bytes(safetensors.F16, "f16")
+		want := asked
+		if i := d.Info(); i.Kind == "browser" && i.Software {
+			want = full
+		}
+		if asked >= full || halves != want {
+			t.Errorf("f32 takes %d bytes, f16 %d, want %d; asked for %d, want less than f32", full, halves, want, asked)
+		}
+	})
+}
