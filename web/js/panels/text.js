@@ -34,6 +34,7 @@ function endsOf(json) {
 }
 
 const drawn = 320; // CSS pixels of a state's picture at most
+const between = 30; // milliseconds from one drawing of the text to the next
 
 export function create(app, root) {
   style("own.css");
@@ -114,7 +115,6 @@ export function create(app, root) {
     const text = document.createTextNode("");
     if (talked.length) out.append("\n\n", given, "\n", text);
     else out.replaceChildren(given, text);
-    let done = Promise.resolve();
     let forget = () => {};
     const stops = new Promise((_, no) => { stopped = () => no(new Error("cancelled")); });
     stops.catch(() => {});
@@ -128,20 +128,33 @@ export function create(app, root) {
       const stream = await first(t.stream());
       stopped = () => app.request("cancel", { what: "write" }).catch(() => {});
       Object.assign(shared, { model: app.loaded().name, ids: [...ids] });
-      let failed = null;
+      // Tokens that come faster than a text is worth drawing are drawn together: each drawing lays out
+      // all of it again, and Stop waits behind that.
+      let coming = [];
+      let newest = null;
+      let flowing = null;
+      async function flow() {
+        while (coming.length) {
+          const ids = coming;
+          coming = [];
+          const piece = await stream.next(ids);
+          text.data += piece.text + "\ufffd".repeat(piece.unknown);
+          said.textContent = `Writing: ${rate({ tokens: newest.done, seconds: newest.seconds })}`;
+          out.scrollTop = out.scrollHeight;
+          await new Promise((r) => setTimeout(r, between));
+        }
+        flowing = null;
+      }
       forget = app.on("wrote", (m) => {
         if (m.lane) return;
         shared.ids.push(...m.ids);
-        done = done.then(async () => {
-          const piece = await stream.next(m.ids);
-          text.data += piece.text + "\ufffd".repeat(piece.unknown);
-          said.textContent = `Writing: ${rate({ tokens: m.done, seconds: m.seconds })}`;
-          out.scrollTop = out.scrollHeight;
-        }).catch((e) => { failed ??= e; });
+        coming.push(...m.ids);
+        newest = m;
+        flowing ??= flow();
+        flowing.catch(() => {}); // it is heard below
       });
       const r = await app.request("write", { ids: [...ids], most: most.value, temp: temp.value, topK: topK.value, topP: topP.value, seed: seed.value, ends: talk && chat.eos >= 0 ? [...chat.ends, chat.eos] : chat.ends });
-      await done;
-      if (failed) throw failed;
+      await flowing;
       text.data += await stream.end();
       said.textContent = `Read ${rate(r.prompt)}${talk ? ", with its chat template" : ""}; wrote ${rate(r.written)}${r.done ? ", and ended" : r.cancelled ? ", and was stopped" : ""}.`;
       if (talk) {
