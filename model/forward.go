@@ -47,11 +47,17 @@ func (r *Runner) record(f form) *program {
 		c.linear("head", "head", "out.h", "logits", shaders.MatMulParams{Rows: out})
 	}
 	top := shaders.TopKParams{N: uint32(c.cfg.N), K: uint32(r.Opts.TopK)}
+	if f.goesOn {
+		top.K = 1
+	}
 	if parts := c.buf("top.parts"); parts != nil {
 		c.op("top.parts", shaders.TopKSplit, nil, top, c.buf("logits"), parts)
 		c.op("top", shaders.TopKJoin, nil, top, parts, c.buf("top"))
 	} else {
 		c.op("top", shaders.TopK, nil, top, c.buf("logits"), c.buf("top"))
+	}
+	if f.goesOn {
+		c.op("advance", shaders.Advance, nil, shaders.AdvanceParams{K: top.K, Most: MostContinued}, c.buf("top"), c.buf("ids"), c.buf("seqs"), c.buf("tops"))
 	}
 
 	p := &program{rec: c.rec, at: map[string]span{}}
@@ -61,6 +67,10 @@ func (r *Runner) record(f form) *program {
 	}
 	read := func(key, name string, words, stride int) {
 		p.at[key] = span{c.rec.Read(c.buf(name), 0, 4*words, 4*stride), 4 * words}
+	}
+	if f.goesOn {
+		read("tops", "tops", MostContinued*2, 0)
+		return p
 	}
 	outs := min(tokens, r.Opts.Outs)
 	read("top", "top", outs*r.Opts.TopK*2, 0)
@@ -170,7 +180,7 @@ type joint struct {
 // for the kernels one by one.
 func (c *recorder) together(name, role string, j joint) bool {
 	w, p := c.r.Model.w[role], j.MatVecStepParams
-	p.N, p.YStride = uint32(w.rows), uint32(w.rows)/(1+j.glu)
+	p.YStride = uint32(w.rows) / (1 + j.glu)
 	if p.D == 0 {
 		p.D = uint32(c.cfg.D)
 	}
@@ -178,7 +188,7 @@ func (c *recorder) together(name, role string, j joint) bool {
 	if p.Eps == 0 {
 		p.Eps = c.cfg.RMSEps
 	}
-	if !c.f.few || c.r.software || len(w.parts) > 1 || !p.OK(w.kind, j.norm) {
+	if !c.f.few || c.r.software || len(w.parts) > 1 && j.glu == 1 || !p.OK(w.kind, j.norm) {
 		return false
 	}
 	x := c.buf(j.x)
@@ -189,7 +199,10 @@ func (c *recorder) together(name, role string, j joint) bool {
 	if j.gate != "" {
 		gate = c.buf(j.gate)
 	}
-	c.op(name, shaders.MatVecStep, p.Consts(w.kind, j.norm, j.glu), p, x, scale, gate, w.parts[0].buf, c.buf(j.y))
+	for _, part := range w.parts {
+		p.N, p.YCol = uint32(part.rows), uint32(part.from)
+		c.op(name, shaders.MatVecStep, p.Consts(w.kind, j.norm, j.glu), p, x, scale, gate, part.buf, c.buf(j.y))
+	}
 	return true
 }
 

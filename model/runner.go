@@ -65,6 +65,10 @@ type form struct {
 	chunk bool // chunked delta rule rather than the token loop
 	trace traceKind
 	all   bool // logits are read back, not only the top
+	// goesOn: each pass reads what the one before found most probable. Its sequences read one slot and
+	// write another if apart.
+	goesOn, apart bool
+
 	move  bool // no pass at all: a session's slot is copied to another
 	state int  // no pass at all: the state of this layer, counted from 1, is read back
 }
@@ -154,7 +158,7 @@ func (r *Runner) need() map[string]int {
 		"ids": t, "token_seq": t, "seqs": b * shaders.SeqWords, "outs": t,
 		"x": t * c.D, "h": t * c.D, "y": t * c.D,
 		"mlp.in": t * 2 * c.FF, "mlp.act": t * c.FF,
-		"out.x": o.Outs * c.D, "out.h": o.Outs * c.D, "logits": o.Outs * c.N, "top": o.Outs * o.TopK * 2,
+		"out.x": o.Outs * c.D, "out.h": o.Outs * c.D, "logits": o.Outs * c.N, "top": o.Outs * o.TopK * 2, "tops": MostContinued * 2,
 	}
 	if c.N > 2*shaders.TopKPart {
 		need["top.parts"] = shaders.TopKParts(o.Outs, c.N, o.TopK)
@@ -404,25 +408,35 @@ func (r *Runner) play(ctx context.Context, inputs []Input, logits bool, trace tr
 		plan.undo(r)
 		return nil, err
 	}
-	f := r.form(inputs, logits, trace)
-	prog, err := r.program(ctx, f)
-	if err == nil {
-		var step shaders.Step
-		if step, err = r.upload(f, plan); err == nil {
-			var raw []byte
-			if raw, err = prog.Play(ctx, step); err == nil {
-				plan.commit(r)
-				out := &Output{Outs: int(step.Outs), K: r.Opts.TopK, raw: raw, prog: prog, tokens: tokens}
-				out.top = wordView(out.bytes("top"))
-				if logits {
-					out.Logits = floatView(out.bytes("logits"))[:out.Outs*r.Model.Config.N]
-				}
-				return out, out.finite()
-			}
-		}
+	out, err := r.run(ctx, r.form(inputs, logits, trace), plan)
+	if err != nil {
+		plan.undo(r)
+		return nil, err
 	}
-	plan.undo(r)
-	return nil, err
+	plan.commit(r)
+	out.tokens = tokens
+	out.top = wordView(out.bytes("top"))
+	if logits {
+		out.Logits = floatView(out.bytes("logits"))[:out.Outs*r.Model.Config.N]
+	}
+	return out, out.finite()
+}
+
+// run plays what was planned.
+func (r *Runner) run(ctx context.Context, f form, p *plan) (*Output, error) {
+	prog, err := r.program(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	step, err := r.upload(f, p)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := prog.Play(ctx, step)
+	if err != nil {
+		return nil, err
+	}
+	return &Output{Outs: int(step.Outs), K: r.Opts.TopK, raw: raw, prog: prog}, nil
 }
 
 // fewTokens is up to how many tokens a play takes the kernels of a step: a word each to ask for
@@ -445,6 +459,11 @@ func (r *Runner) form(inputs []Input, logits bool, trace traceKind) form {
 		longest = max(longest, len(in.IDs))
 		keys = max(keys, len(in.Session.IDs)+len(in.IDs))
 	}
+	return r.formFor(tokens, longest, keys, logits, trace)
+}
+
+// formFor chooses for so many tokens, at most longest of one session, that see at most so many keys.
+func (r *Runner) formFor(tokens, longest, keys int, logits bool, trace traceKind) form {
 	few := tokens <= fewTokens || r.software && tokens <= fewSoftwareTokens
 	split := tokens <= fewTokens && r.Model.Config.HeadDim%4 == 0
 	near := split && !r.software && keys <= shaders.AttentionSpan
@@ -608,23 +627,26 @@ func (p *plan) commit(r *Runner) {
 	}
 }
 
-// upload writes the tables of a play.
+// upload writes the tables of a play: of its first pass, where there are several.
 func (r *Runner) upload(f form, p *plan) (shaders.Step, error) {
 	r.ids, r.tokenSeq, r.outs = r.ids[:0], r.tokenSeq[:0], r.outs[:0]
+	step := shaders.Step{Seqs: uint32(len(p.seqs)), Slot: p.seqs[0].SlotOut}
 	for i, in := range p.inputs {
 		first := len(r.ids)
-		for j, id := range in.IDs {
+		step.Keys = max(step.Keys, p.seqs[i].Past+uint32(len(in.IDs)))
+		if f.goesOn {
+			step.Times = uint32(len(in.IDs))
+		}
+		now := in.IDs[:p.seqs[i].Count]
+		for j, id := range now {
 			r.ids = append(r.ids, uint32(id))
 			r.tokenSeq = append(r.tokenSeq, uint32(i))
-			if in.Want == All || in.Want == Last && j == len(in.IDs)-1 {
+			if in.Want == All || in.Want == Last && j == len(now)-1 {
 				r.outs = append(r.outs, uint32(first+j))
 			}
 		}
 	}
-	step := shaders.Step{Tokens: uint32(len(r.ids)), Seqs: uint32(len(p.seqs)), Outs: uint32(len(r.outs)), Slot: p.seqs[0].SlotOut}
-	for _, q := range p.seqs {
-		step.Keys = max(step.Keys, q.Past+q.Count)
-	}
+	step.Tokens, step.Outs = uint32(len(r.ids)), uint32(len(r.outs))
 	if f.chunk {
 		r.chunks = shaders.Chunks(p.seqs)
 		step.Chunks = uint32(len(r.chunks) / 4)

@@ -13,7 +13,7 @@ type MatVecStepParams struct {
 	GateStride uint32 // NORM 2, 3: from one token's gates to the next
 	GateCol    uint32 // NORM 2, 3: first column of the gates
 	NoGate     uint32 // NORM 2: 1 leaves the gate out
-	_          uint32
+	YCol       uint32 // column of y where the product goes
 }
 
 // What [MatVecStep] does to x first, its constant NORM.

@@ -10,14 +10,14 @@ struct Params { // keep in step with MatVecStepParams
     gate_stride: u32,
     gate_col: u32,
     no_gate: u32,
-    pad0: u32,
+    y_col: u32,
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<vec4<f32>>; // [R, x_stride], first D of a row used
 @group(0) @binding(3) var<storage, read> scale: array<vec4<f32>>; // NORM 1: [D]; NORM 2: [V]
 @group(0) @binding(4) var<storage, read> gate: array<vec4<f32>>; // NORM 2, 3: [R, gate_stride], columns gate_col..gate_col+D
 @group(0) @binding(5) var<storage, read> w: array<vec4<u32>>; // [N, D]; W_KIND: 4 to 32 elements a vector
-@group(0) @binding(6) var<storage, read_write> y: array<f32>; // [R, y_stride], first N of a row, GLU: N / 2
+@group(0) @binding(6) var<storage, read_write> y: array<f32>; // [R, y_stride], from y_col on N of a row, GLU: N / 2
 
 const W_KIND: u32 = 0u;
 const NORM: u32 = 0u; // 1: RMS norm over a row of x; 2: over each V of it, with the gate; 3: the gate alone
@@ -231,7 +231,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         if (W_KIND == 3u) {
             total = total * vec4<f32>(scale_of(na, 0u), scale_of(nb, 0u), 1.0, 1.0);
         }
-        let o = r * p.y_stride + n;
+        let o = r * p.y_stride + p.y_col + n;
         if (GLU == 1u) {
             put(o, silu(total.x) * total.y);
         } else {

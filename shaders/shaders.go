@@ -42,7 +42,7 @@ type Step struct {
 	Outs    uint32 // rows whose logits are computed
 	Slot    uint32 // state slot that a read-back with a stride takes
 	Keys    uint32 // most keys that a token of this play sees
-	_       uint32
+	Times   uint32 // passes over the recording's operations in this play, 0 and 1 are one; see [Advance]
 }
 
 // StepWords is the size of Step in 32-bit words.
@@ -61,7 +61,7 @@ type Seq struct {
 	SlotOut uint32 // state slot written
 	Map     uint32 // where its row map begins in the rows buffer: position j is cache row rows[Map+j]
 	Chunk   uint32 // number of its first chunk in the chunk table; see [Chunks]
-	_       uint32
+	Turn    uint32 // state slot that the next pass of the same play writes, which reads SlotOut; see [Advance]
 }
 
 // SeqWords is the size of Seq in 32-bit words.

@@ -30,7 +30,7 @@ func TestMatVecStep(t *testing.T) {
 						if !shaders.Fits(kind, s.d) {
 							continue
 						}
-						p := shaders.MatVecStepParams{D: uint32(s.d), N: uint32(s.n) * (1 + glu), XStride: uint32(s.d + 8), YStride: uint32(s.n + 5), Rows: 1, Add: add, Eps: 1e-5, V: uint32(s.v), GateStride: uint32(s.d + 12), GateCol: 4}
+						p := shaders.MatVecStepParams{D: uint32(s.d), N: uint32(s.n) * (1 + glu), XStride: uint32(s.d + 8), YStride: uint32(s.n + 5), YCol: 3 * add, Rows: 1, Add: add, Eps: 1e-5, V: uint32(s.v), GateStride: uint32(s.d + 12), GateCol: 4}
 						if !p.OK(kind, norm) {
 							t.Fatalf("kind %d %+v: refused", kind, p)
 						}
@@ -250,6 +250,47 @@ func TestTopKSplit(t *testing.T) {
 			for _, w := range got[s.outs*s.k*2:] {
 				if w != gputest.Poison {
 					t.Errorf("%+v: wrote past its %d results", s, s.outs*s.k)
+				}
+			}
+		})
+	}
+}
+
+// After a pass each sequence reads what was found most probable, one position on, from the slot that was
+// written, into the other one; what was found is kept in the row of its position, and nothing else moves.
+func TestAdvance(t *testing.T) {
+	for _, k := range []uint32{1, 3} {
+		const most = 4
+		seqs := []shaders.Seq{
+			{Start: 0, Count: 1, Past: 6, SlotIn: 5, SlotOut: 2, Map: 40, Turn: 5},
+			{Start: 1, Count: 1, Past: 0, SlotIn: shaders.NoSlot, SlotOut: 0, Turn: 0},
+			{Start: 2, Count: 1, Past: 3, SlotIn: 1, SlotOut: 3, Turn: 4},
+		}
+		size := 2 * int(k)
+		top := make([]uint32, len(seqs)*size)
+		for i := range top {
+			top[i] = uint32(100 + i)
+		}
+		tops := gputest.Poisoned(len(seqs)*most*size + 1)
+		for b, row := range []int{2, 0, 3} {
+			copy(tops[(b*most+row)*size:], top[b*size:][:size])
+		}
+		want := [][]uint32{
+			top,
+			{top[0], top[size], top[2*size], gputest.Poison},
+			append(gputest.Seqs(
+				shaders.Seq{Start: 0, Count: 1, Past: 7, SlotIn: 2, SlotOut: 5, Map: 40, Turn: 2},
+				shaders.Seq{Start: 1, Count: 1, Past: 1, SlotIn: 0, SlotOut: 0, Turn: 0},
+				shaders.Seq{Start: 2, Count: 1, Past: 4, SlotIn: 3, SlotOut: 4, Turn: 3},
+			), gputest.Poison),
+			tops,
+		}
+		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+			got := gputest.Run(t, d, shaders.Advance, nil, shaders.AdvanceParams{K: k, Most: most}, shaders.Step{Tokens: 3, Seqs: 3, Outs: 3},
+				top, gputest.Poisoned(4), append(gputest.Seqs(seqs...), gputest.Poison), gputest.Poisoned(len(tops)))
+			for i, w := range want {
+				if !slices.Equal(got[i][:len(w)], w) {
+					t.Errorf("k %d: buffer %d holds %v, want %v", k, i, got[i][:len(w)], w)
 				}
 			}
 		})

@@ -117,10 +117,11 @@ func (p *cpuProgram) Play(ctx context.Context, step shaders.Step) ([]byte, error
 	if runtime.GOOS == "js" {
 		p.d.last = time.Now()
 	}
-	for i := range p.calls {
+	for n := range len(p.calls) * int(max(step.Times, 1)) {
 		if stop = ctx.Err(); stop != nil {
 			return nil, fmt.Errorf("webgpu: %s: %w", p.r.Name, stop)
 		}
+		i := n % len(p.calls)
 		op, c := &p.r.Ops[i], &p.calls[i]
 		c.Step, c.Tick = step, tick
 		if c.Bufs == nil {

@@ -65,8 +65,8 @@ type Device interface {
 
 // Program is a recording made ready on one device.
 type Program interface {
-	// Play runs the recording with the given step and returns what it reads back, laid out as
-	// [Recording.Read] said. The bytes are valid until the next Play. Counter is set by Play.
+	// Play runs the recording's operations, Step.Times times over, and returns what it reads back, laid
+	// out as [Recording.Read] said. The bytes are valid until the next Play. Counter is set by Play.
 	Play(ctx context.Context, step shaders.Step) ([]byte, error)
 	Release()
 }

@@ -315,9 +315,12 @@ type commands struct {
 	buf   *wgpu.CommandBuffer // nil once submitted
 	grids [][3]uint32         // workgroups of each operation
 	slot  uint32
+	times int // passes over the recording's operations
 }
 
-func (c *commands) same(o *commands) bool { return c.slot == o.slot && slices.Equal(c.grids, o.grids) }
+func (c *commands) same(o *commands) bool {
+	return c.slot == o.slot && c.times == o.times && slices.Equal(c.grids, o.grids)
+}
 
 func (c *commands) drop() {
 	if c.buf != nil {
@@ -517,7 +520,7 @@ func (p *gpuProgram) submit(step *shaders.Step) error {
 			return fmt.Errorf("webgpu: %s: read-back of slot %d is outside %s", p.r.Name, step.Slot, rb.Buf.Label())
 		}
 	}
-	now := commands{grids: make([][3]uint32, len(p.ops))}
+	now := commands{grids: make([][3]uint32, len(p.ops)), times: int(max(step.Times, 1))}
 	if p.slots {
 		now.slot = step.Slot
 	}
@@ -539,13 +542,17 @@ func (p *gpuProgram) submit(step *shaders.Step) error {
 			return err
 		}
 	}
-	p.last = commands{nil, now.grids, now.slot}
+	p.last = commands{nil, now.grids, now.slot, now.times}
 	if _, err := d.queue.Submit(now.buf); err != nil {
 		return d.wrap(p.r.Name, err)
 	}
 	d.plays++
-	for _, g := range now.grids {
-		if min(g[0], g[1], g[2]) > 0 {
+	for i, g := range now.grids {
+		switch {
+		case min(g[0], g[1], g[2]) == 0:
+		case i < len(p.r.Ops):
+			d.counts.Dispatches += now.times
+		default: // of the read-back
 			d.counts.Dispatches++
 		}
 	}
@@ -569,14 +576,21 @@ func (p *gpuProgram) encode(c *commands) error {
 	if err != nil {
 		return d.wrap(p.r.Name, err)
 	}
-	for i, g := range c.grids {
-		if g[0] == 0 || g[1] == 0 || g[2] == 0 {
-			continue
+	dispatch := func(from, to int) {
+		for i := from; i < to; i++ {
+			g := c.grids[i]
+			if g[0] == 0 || g[1] == 0 || g[2] == 0 {
+				continue
+			}
+			pass.SetPipeline(p.ops[i].pipeline)
+			pass.SetBindGroup(0, p.ops[i].group, nil)
+			pass.Dispatch(g[0], g[1], g[2])
 		}
-		pass.SetPipeline(p.ops[i].pipeline)
-		pass.SetBindGroup(0, p.ops[i].group, nil)
-		pass.Dispatch(g[0], g[1], g[2])
 	}
+	for range c.times {
+		dispatch(0, len(p.r.Ops))
+	}
+	dispatch(len(p.r.Ops), len(p.ops))
 	if err := pass.End(); err != nil {
 		return d.wrap(p.r.Name, err)
 	}

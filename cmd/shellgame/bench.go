@@ -45,7 +45,8 @@ type benchResult struct {
 	Shape   string      `json:"shape"`
 	Tokens  int         `json:"tokens"`
 	Past    int         `json:"past"`
-	Play    float64     `json:"play_us"` // a whole play with its read-back, median
+	Play    float64     `json:"play_us"`          // a whole play with its read-back, median
+	Row     float64     `json:"row_us,omitempty"` // a token of a play that goes on by itself
 	Ops     []benchTime `json:"ops"`
 }
 
@@ -168,7 +169,10 @@ func (c *benchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	positions := c.Past + c.Tokens
+	positions, goesOn := c.Past+c.Tokens, c.Tokens == 1 && !c.Trace
+	if goesOn {
+		positions = c.Past + model.MostContinued
+	}
 	r, err := m.NewRunner(model.Options{Tokens: max(c.Tokens, c.Past), Positions: positions, Rows: 2 * positions, Slots: 3, Seqs: 1, Trace: c.Trace})
 	if err != nil {
 		return err
@@ -201,6 +205,19 @@ func (c *benchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+	var row time.Duration
+	if goesOn {
+		row, err = median(c.Plays, func() (time.Duration, error) {
+			f := s.Fork()
+			defer f.Release()
+			start := time.Now()
+			_, err := f.Continue(a.ctx, ids[0], model.MostContinued)
+			return time.Since(start) / model.MostContinued, err
+		})
+		if err != nil {
+			return err
+		}
+	}
 	var kernels []string // of this play
 	ops, err := r.TimeOps(a.ctx, in(s), c.Repeats, c.Plays, func(op, kernel string) bool {
 		name, _, _ := strings.Cut(kernel, "[")
@@ -212,6 +229,9 @@ func (c *benchCmd) Run(a *app) error {
 	}
 	info := dev.Info()
 	res := benchResult{Device: info.Kind, Adapter: info.Adapter, Driver: info.Driver, Commit: version.Commit(), Model: m.Name, Weights: c.Weights, Shape: shapeOf(m.Config), Tokens: c.Tokens, Past: c.Past, Play: us(play)}
+	if goesOn {
+		res.Row = us(row)
+	}
 	for _, o := range ops {
 		res.Ops = append(res.Ops, benchTime{o.Op, o.Kernel, us(o.Time)})
 	}
@@ -222,7 +242,11 @@ func (c *benchCmd) Run(a *app) error {
 	if c.JSON {
 		return a.printJSON(res)
 	}
-	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: %d tokens after %d, whole play %.0f µs\n", res.Device, res.Adapter, res.Driver, orUnknown(res.Commit), res.Model, res.Shape, res.Tokens, res.Past, res.Play)
+	fmt.Fprintf(a.out, "%s, %s, %s; commit %s\n%s, %s: %d tokens after %d, whole play %.0f µs", res.Device, res.Adapter, res.Driver, orUnknown(res.Commit), res.Model, res.Shape, res.Tokens, res.Past, res.Play)
+	if goesOn {
+		fmt.Fprintf(a.out, "; %d written in a row, %.0f µs each", model.MostContinued, res.Row)
+	}
+	fmt.Fprintln(a.out)
 	for _, o := range res.Ops {
 		fmt.Fprintf(a.out, "%10.1f µs  %-24s %s\n", o.Time, o.Op, o.Kernel)
 	}

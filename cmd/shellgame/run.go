@@ -271,7 +271,12 @@ func (g *generation) prepare(m *model.Model, dev webgpu.Device, f modelFlag, ids
 		}
 		warm.Release()
 	}
-	return nil
+	if !g.sampler.Greedy() {
+		return nil
+	}
+	defer warm.Release()
+	_, err = warm.Continue(g.app.ctx, ids[0], 1)
+	return err
 }
 
 // encode writes a conversation as tokens: by the chat template, else the last message as it is.
@@ -323,14 +328,6 @@ func encode(tok tokenizer.Tokenizer, text string) ([]int, error) {
 	return ids, nil
 }
 
-// next picks a token. Logits, a megabyte of a large vocabulary, are read back only where they are needed.
-func next(s *sample.Sampler, out *model.Output) (int, error) {
-	if s.Greedy() {
-		return out.Top(0, 0).ID, nil
-	}
-	return s.Next(out.Logits)
-}
-
 // answer reads a prompt, prints what the model goes on with, and notes how fast. What the session
 // has read already is not read again.
 func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
@@ -358,8 +355,7 @@ func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
 	stream := tokenizer.NewStream(g.tok)
 	n, unknown := 0, 0
 	start = time.Now()
-	for n < min(g.cmd.MaxNew, room) && !text.stopped {
-		id, err := next(g.sampler, out)
+	for id, err := range g.sampler.Tokens(ctx, g.session, out, min(g.cmd.MaxNew, room)) {
 		if err != nil {
 			return "", err
 		}
@@ -372,12 +368,8 @@ func (g *generation) answer(ctx context.Context, ids []int) (string, error) {
 		if err != nil {
 			unknown++
 		}
-		text.add(part)
-		if n == min(g.cmd.MaxNew, room) || text.stopped {
+		if text.add(part); text.stopped {
 			break
-		}
-		if out, err = g.session.Step(ctx, id, !g.sampler.Greedy()); err != nil {
-			return "", err
 		}
 	}
 	text.add(stream.End())

@@ -7,7 +7,7 @@ struct Seq {
     slot_out: u32,
     map: u32,
     chunk: u32,
-    pad1: u32,
+    turn: u32,
 }
 
 const NO_SLOT: u32 = 4294967295u;

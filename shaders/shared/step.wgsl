@@ -7,7 +7,7 @@ struct Step {
     outs: u32,
     slot: u32,
     keys: u32,
-    pad0: u32,
+    times: u32,
 }
 
 @group(0) @binding(0) var<uniform> step: Step;

@@ -57,7 +57,7 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 		if most := l.held.Config.MaxPos; most > 0 && len(q.IDs)+q.Most > most {
 			return fmt.Errorf("write: got %d tokens of prompt and %d to write, %s has room for %d", len(q.IDs), q.Most, l.held.Name, most)
 		}
-		runner, err := l.held.NewRunner(model.Options{Seqs: 1, Slots: 2, Tokens: min(len(q.IDs), 64), Positions: len(q.IDs) + q.Most, TopK: 8})
+		runner, err := l.held.NewRunner(model.Options{Seqs: 1, Slots: 3, Tokens: min(len(q.IDs), 64), Positions: len(q.IDs) + q.Most, TopK: 8})
 		if err != nil {
 			return err
 		}
@@ -89,12 +89,12 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 		r.Prompt = &Spent{read, time.Since(start).Seconds()}
 		r.Written = &Spent{}
 		start = time.Now()
-		for r.Written.Tokens < q.Most {
-			id := out.Top(0, 0).ID
-			if !pick.Greedy() {
-				if id, err = pick.Next(out.Logits); err != nil {
-					return err
+		for id, err := range pick.Tokens(ctx, t.s, out, q.Most) {
+			if err != nil {
+				if ctx.Err() != nil {
+					break
 				}
+				return err
 			}
 			if slices.Contains(ends, id) {
 				r.Done = true
@@ -105,12 +105,6 @@ func (e *Engine) write(ctx context.Context, q request) (*job, error) {
 			e.event(Event{Event: "wrote", Lane: &l.index, IDs: []int{id}, Done: int64(r.Written.Tokens), Seconds: r.Written.Seconds})
 			if pause(); gone() {
 				break
-			}
-			if out, err = t.s.Step(ctx, id, !pick.Greedy()); err != nil {
-				if ctx.Err() != nil {
-					break
-				}
-				return err
 			}
 		}
 		cancelled := ctx.Err() != nil
