@@ -127,6 +127,7 @@ func gridCases() []gridCase {
 		}}
 	}
 	inputs := shaders.GDNInputsParams{HK: 1, K: 1, HV: heads, V: 1, W: 2, XStride: 2 + 3*heads, ACol: 2 + heads, BCol: 2 + 2*heads, QScale: 1, BetaScale: 2}
+	token := shaders.GDNTokenParams{HK: 1, HV: heads, W: 2, XStride: 10 + 3*heads, ACol: 10 + heads, BCol: 10 + 2*heads, QScale: 1, BetaScale: 2}
 	collected := shaders.CollectParams{Stamp: 256*beyond + 1}
 	for i := range collected.Ranges {
 		collected.Ranges[i] = shaders.CollectRange{Size: 1 << 20, At: uint32(i) << 20}
@@ -177,6 +178,10 @@ func gridCases() []gridCase {
 		{name: "gdn_inputs", kernel: shaders.GDNInputs, params: inputs, step: shaders.Step{Tokens: 2 * texts, Seqs: 2 * texts}, outs: []int{4, 5, 6}, bufs: func() [][]uint32 {
 			const n, c = 2 * texts, 2 + heads
 			return [][]uint32{random(n * (c + 2*heads)), random(2 * c), random(2 * heads), gputest.Seqs(alone(n)...), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*2*heads + 1)}
+		}},
+		{name: "gdn_token", kernel: shaders.GDNToken, c: shaders.C{"K": 5, "V": 1}, params: token, step: shaders.Step{Tokens: texts, Seqs: texts}, outs: []int{4, 5, 6}, gate: true, bufs: func() [][]uint32 {
+			const c = 2*5 + heads
+			return [][]uint32{random(texts * (c + 2*heads)), random(2 * c), random(2 * heads), gputest.Seqs(alone(texts)...), gputest.Poisoned(texts*c + 1), gputest.Poisoned(texts*heads*5 + 1), gputest.Poisoned(texts*heads + 1)}
 		}},
 		{name: "attn_inputs", kernel: shaders.AttnInputs, params: shaders.AttnInputsParams{H: heads - 1, KVH: 1, HD: 1, XStride: heads + 1, Eps: 1e-6, Each: 1}, step: shaders.Step{Tokens: 2 * texts, Seqs: 2 * texts}, outs: []int{5, 6, 7}, bufs: func() [][]uint32 {
 			const n = 2 * texts
@@ -275,6 +280,8 @@ func (g *gridCase) tolerance() gputest.Tolerance {
 	switch g.kernel {
 	case shaders.GDNStep, shaders.GDNColumn:
 		return deltaTol(1, 5)
+	case shaders.GDNToken:
+		return tokenTol(5)
 	case shaders.GDNChunk, shaders.GDNChunkWide:
 		return deltaTol(4, 4)
 	}

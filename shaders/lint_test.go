@@ -50,6 +50,7 @@ func TestLimitsOfHeads(t *testing.T) {
 		c := shaders.C{"K": k, "V": 2 * k}
 		within(shaders.GDNStep, c, true)
 		within(shaders.GDNColumn, c, true)
+		within(shaders.GDNToken, c, true)
 		if shaders.GDNChunkOK(int(k), int(2*k)) {
 			within(shaders.GDNWY, c, true)
 			within(shaders.GDNChunk, c, true)

@@ -129,6 +129,152 @@ func TestGDNInputs(t *testing.T) {
 	}
 }
 
+// tokenTol bounds [shaders.GDNToken]: a token of the delta rule, whose q, k and v are off by what
+// [shaders.GDNInputs] may be, v and Sᵀk both times beta, at most 2.
+func tokenTol(k int) gputest.Tolerance {
+	tol := deltaTol(1, k)
+	return gputest.Tolerance{RMS: tol.RMS + 4*tight.RMS, Max: tol.Max + 4*tight.Max}
+}
+
+// tokenCase is a play of [shaders.GDNToken]: a fork of slot 1, and a new sequence. Slot 4 is no one's.
+type tokenCase struct {
+	k, v     int
+	p        shaders.GDNTokenParams
+	seqs     []shaders.Seq
+	channels int
+	bufs     [][]uint32 // o last
+}
+
+const tokenSlots = 5
+
+func newToken(hk, k, hv, v, w int) *tokenCase {
+	const tokens = 3
+	c := 2*hk*k + hv*v
+	stride := c + 2*hv + 3
+	t := &tokenCase{k: k, v: v, channels: c}
+	t.p = shaders.GDNTokenParams{HK: uint32(hk), HV: uint32(hv), W: uint32(w), XStride: uint32(stride), ACol: uint32(c), BCol: uint32(c + hv), QScale: float32(1 / math.Sqrt(float64(k))), BetaScale: 2}
+	t.seqs = []shaders.Seq{
+		{Start: 2, Count: 1, Past: 7, SlotIn: 1, SlotOut: 0},
+		{Start: 0, Count: 1, SlotIn: shaders.NoSlot, SlotOut: 3},
+		{Start: 1, Count: 1, Past: 7, SlotIn: 1, SlotOut: 2},
+	}
+	t.bufs = [][]uint32{
+		append(gputest.F32(gputest.Rand(1, tokens*stride, 1)), gputest.Poison),
+		gputest.F32(gputest.Rand(2, c*w, 1)),
+		gputest.F32(gputest.Rand(4, 2*hv, 1)),
+		gputest.Seqs(t.seqs...),
+		append(gputest.F32(gputest.Rand(3, tokenSlots*(w-1)*c, 1)), gputest.Poison),
+		append(gputest.F32(gputest.Rand(5, tokenSlots*hv*k*v, 1)), gputest.Poison),
+		gputest.Poisoned((tokens + 1) * hv * v),
+	}
+	// What is written is poisoned before.
+	for _, s := range t.seqs {
+		copy(t.bufs[4][int(s.SlotOut)*(w-1)*c:][:(w-1)*c], gputest.Poisoned((w-1)*c))
+		copy(t.bufs[5][int(s.SlotOut)*hv*k*v:][:hv*k*v], gputest.Poisoned(hv*k*v))
+	}
+	return t
+}
+
+func (c *tokenCase) consts() shaders.C { return shaders.C{"K": uint32(c.k), "V": uint32(c.v)} }
+
+func (c *tokenCase) step() shaders.Step {
+	return shaders.Step{Tokens: uint32(len(c.seqs)), Seqs: uint32(len(c.seqs))}
+}
+
+// outs are the slots to compare: with one tap there is no tail.
+func (c *tokenCase) outs() []int {
+	if c.p.W == 1 {
+		return []int{5, 6}
+	}
+	return []int{4, 5, 6}
+}
+
+// The one kernel gives what the two that it stands for give: odd sizes, shared keys, all numbers of taps,
+// columns and slices of other numbers.
+func TestGDNToken(t *testing.T) {
+	if p := (shaders.GDNTokenParams{W: 5}); p.OK() {
+		t.Error("five taps were taken")
+	}
+	for _, s := range []struct {
+		hk, k, hv, v, w int
+		forms           []shaders.C // constants besides K and V
+	}{
+		{4, 32, 4, 64, 4, []shaders.C{{}, {"SLICES": 4}}},
+		{1, 128, 2, 128, 4, []shaders.C{{}, {"SLICES": 4}, {"SLICES": 16}, {"COLS": 8}}},
+		{3, 5, 3, 1, 2, []shaders.C{{}}},
+		{2, 12, 6, 24, 3, []shaders.C{{}, {"COLS": 32, "SLICES": 2}}},
+		{1, 1, 3, 37, 1, []shaders.C{{}}},
+		{2, 96, 2, 192, 4, []shaders.C{{}}},
+		{1, 33, 1, 20, 4, []shaders.C{{"COLS": 4, "SLICES": 1}}},
+	} {
+		c := newToken(s.hk, s.k, s.hv, s.v, s.w)
+		for _, form := range s.forms {
+			all := c.consts()
+			for name, n := range form {
+				all[name] = n
+			}
+			for _, sw := range []struct {
+				max     float32
+				noDecay uint32
+			}{{0, 0}, {1, 1}} {
+				c.p.BetaMax, c.p.NoDecay = sw.max, sw.noDecay
+				gputest.Check(t, fmt.Sprintf("%+v %v %+v", s, form, sw), tokenTol(s.k), shaders.GDNToken, all, c.p, c.step(), c.outs(), c.bufs...)
+			}
+		}
+		c.beside(t, fmt.Sprintf("%+v", s))
+	}
+}
+
+// beside compares the twin with those of the two kernels, one after the other.
+func (c *tokenCase) beside(t *testing.T, what string) {
+	t.Helper()
+	cpu, p, b := webgpu.NewCPU(), c.p, c.bufs
+	got := gputest.Run(t, cpu, shaders.GDNToken, c.consts(), p, c.step(), b...)
+	in := shaders.GDNInputsParams{HK: p.HK, K: uint32(c.k), HV: p.HV, V: uint32(c.v), W: p.W, XStride: p.XStride, ACol: p.ACol, BCol: p.BCol, QScale: p.QScale, BetaScale: p.BetaScale, BetaMax: p.BetaMax, NoDecay: p.NoDecay}
+	made := gputest.Run(t, cpu, shaders.GDNInputs, nil, in, c.step(), b[0], b[1], b[2], b[3], b[4], gputest.Poisoned(len(c.seqs)*c.channels), gputest.Poisoned(len(c.seqs)*2*int(p.HV)))
+	delta := shaders.GDNParams{HK: p.HK, HV: p.HV, Stride: uint32(c.channels)}
+	read := gputest.Run(t, cpu, shaders.GDNStep, c.consts(), delta, c.step(), made[5], made[6], b[3], b[5], b[6])
+	for i, want := range [][]uint32{made[4], read[3], read[4]} {
+		if !slices.Equal(got[4+i], want) {
+			t.Errorf("%s: %s differs from the two kernels'", what, shaders.GDNToken.Slots[4+i].Name)
+		}
+	}
+}
+
+// A play that reads another slot, tail, tap or head is caught.
+func TestGDNTokenBroken(t *testing.T) {
+	c := newToken(2, 12, 4, 24, 3)
+	got := gputest.Run(t, gputest.GPU(t), shaders.GDNToken, c.consts(), c.p, c.step(), c.bufs...)
+	for name, spoil := range map[string]func(b *tokenCase){
+		"the slot is not read": func(b *tokenCase) { b.seqs[0].SlotIn = shaders.NoSlot },
+		"the fork reads zeros": func(b *tokenCase) { b.seqs[2].SlotIn = shaders.NoSlot },
+		"a new one reads":      func(b *tokenCase) { b.seqs[1].SlotIn = 4 },
+		"another token":        func(b *tokenCase) { b.seqs[0].Start = 1 },
+		"one tap":              func(b *tokenCase) { b.bufs[1][3*30] ^= 1 << 31 },
+		"one input of a tail":  func(b *tokenCase) { b.bufs[4][(1*2+1)*b.channels+5] ^= 1 << 31 },
+		"one of the state":     func(b *tokenCase) { b.bufs[5][1*4*12*24+100] ^= 1 << 31 },
+		"no scale of q":        func(b *tokenCase) { b.p.QScale = 1 },
+		"beta of one head":     func(b *tokenCase) { b.p.BCol++ },
+		"no decay":             func(b *tokenCase) { b.p.NoDecay = 1 },
+	} {
+		b := *c
+		b.bufs, b.seqs = nil, slices.Clone(c.seqs)
+		for _, words := range c.bufs {
+			b.bufs = append(b.bufs, slices.Clone(words))
+		}
+		spoil(&b)
+		b.bufs[3] = gputest.Seqs(b.seqs...)
+		want := gputest.Run(t, webgpu.NewCPU(), shaders.GDNToken, b.consts(), b.p, b.step(), b.bufs...)
+		wrong := false
+		for _, i := range c.outs() {
+			wrong = wrong || gputest.Compare(tokenTol(c.k), gputest.Floats(got[i]), gputest.Floats(want[i])).Err != nil
+		}
+		if !wrong {
+			t.Errorf("%s: a wrong twin passed", name)
+		}
+	}
+}
+
 // The one kernel gives what the four that it stands for give: shared keys, rotation of a part, norms of
 // each head and of all, positions that are not in order in the cache.
 func TestAttnInputs(t *testing.T) {
