@@ -248,8 +248,10 @@ func (c *recorder) gdnLayer(i int, _ config.Layer, norm, y string, add uint32) {
 	r := c.r
 	n := r.names[i]
 	c.normed(norm, "gdn.in", "x", "gdn.in")
-	c.gdnInputs(n)
-	c.deltaRule(n.qkv, n.gates, n.state, n.o)
+	if !c.gdnToken(n) {
+		c.gdnInputs(n)
+		c.deltaRule(n.qkv, n.gates, n.state, n.o)
+	}
 	if r.Opts.Switches.layerOff(i) {
 		return
 	}
@@ -269,25 +271,27 @@ func (c *recorder) gdnLayer(i int, _ config.Layer, norm, y string, add uint32) {
 	c.linear("gdn.out", c.layer+"gdn.out", "gdn.y", y, shaders.MatMulParams{D: values, Add: add})
 }
 
+// gdnToken makes of a GDN layer's projection what its delta rule gives, in one dispatch, and reports
+// whether it did: it takes a token that reads one slot and writes another, and leaves nothing for a trace.
+func (c *recorder) gdnToken(n layerNames) bool {
+	p := c.gdnParams()
+	if !c.f.apart || c.r.Opts.Switches.Store != "" || !p.OK() {
+		return false
+	}
+	c.op("gdn.token", shaders.GDNToken, shaders.C{"K": p.K, "V": p.V}, p, c.buf("gdn.in"), c.taps(), c.weight(c.layer+"gdn.rates"), c.buf("seqs"), c.buf(n.tail), c.buf(n.state), c.buf(n.o))
+	return true
+}
+
 // gdnInputs makes of a GDN layer's projection what the delta rule reads: q, k and v after the
 // convolution, q and k of unit length, and the gates; and it keeps the tail.
 func (c *recorder) gdnInputs(n layerNames) {
-	cfg, r := c.cfg, c.r
-	in, ch, hv := uint32(r.gdnIn()), uint32(cfg.C()), uint32(cfg.HV)
-	taps, rates := c.weight(c.layer+"gdn.conv"), c.weight(c.layer+"gdn.rates")
-	if off(r.Opts.Switches.Conv) {
-		taps = c.buf("conv.off")
-	}
-	gates := c.gates(shaders.GatesParams{H: hv, XStride: in, ACol: ch, BCol: ch + hv})
-	unit := shaders.L2NormParams{Heads: uint32(cfg.HK), K: uint32(cfg.K), Stride: ch, QScale: float32(1 / math.Sqrt(float64(cfg.K)))}
-	few := shaders.GDNInputsParams{
-		HK: unit.Heads, K: unit.K, HV: hv, V: uint32(cfg.V), W: uint32(cfg.W), XStride: in, ACol: gates.ACol, BCol: gates.BCol,
-		QScale: unit.QScale, BetaScale: gates.BetaScale, BetaMax: gates.BetaMax, NoDecay: gates.NoDecay,
-	}
-	if c.f.few && few.OK() {
-		c.op("gdn.inputs", shaders.GDNInputs, few.Consts(r.software), few, c.buf("gdn.in"), taps, rates, c.buf("seqs"), c.buf(n.tail), c.buf(n.qkv), c.buf(n.gates))
+	p, taps, rates := c.gdnParams(), c.taps(), c.weight(c.layer+"gdn.rates")
+	if c.f.few && p.OK() {
+		c.op("gdn.inputs", shaders.GDNInputs, p.Consts(c.r.software), p, c.buf("gdn.in"), taps, rates, c.buf("seqs"), c.buf(n.tail), c.buf(n.qkv), c.buf(n.gates))
 		return
 	}
+	gates := shaders.GatesParams{H: p.HV, XStride: p.XStride, ACol: p.ACol, BCol: p.BCol, BetaScale: p.BetaScale, BetaMax: p.BetaMax, NoDecay: p.NoDecay}
+	unit := shaders.L2NormParams{Heads: p.HK, K: p.K, Stride: uint32(c.cfg.C()), QScale: p.QScale}
 	conv := c.conv()
 	c.op("gdn.conv", shaders.Conv, nil, conv, c.buf("gdn.in"), taps, c.buf(n.tail), c.buf("seqs"), c.buf("token_seq"), c.buf(n.qkv))
 	c.op("gdn.tail", shaders.ConvTail, nil, conv, c.buf("gdn.in"), c.buf("seqs"), c.buf(n.tail))
@@ -299,11 +303,23 @@ func (c *recorder) conv() shaders.ConvParams {
 	return shaders.ConvParams{C: uint32(c.cfg.C()), W: uint32(c.cfg.W), XStride: uint32(c.r.gdnIn())}
 }
 
-// gates adds how beta and the decay are formed.
-func (c *recorder) gates(p shaders.GatesParams) shaders.GatesParams {
-	s := c.r.Opts.Switches
-	p.BetaScale = 1
-	if c.cfg.NegEig && s.Beta != "sigmoid" {
+// taps are the convolution's weights.
+func (c *recorder) taps() webgpu.Buffer {
+	if off(c.r.Opts.Switches.Conv) {
+		return c.buf("conv.off")
+	}
+	return c.weight(c.layer + "gdn.conv")
+}
+
+// gdnParams are the sizes of a GDN layer's projection, and how beta and the decay are formed.
+func (c *recorder) gdnParams() shaders.GDNInputsParams {
+	cfg, s := c.cfg, c.r.Opts.Switches
+	p := shaders.GDNInputsParams{
+		HK: uint32(cfg.HK), K: uint32(cfg.K), HV: uint32(cfg.HV), V: uint32(cfg.V), W: uint32(cfg.W),
+		XStride: uint32(c.r.gdnIn()), ACol: uint32(cfg.C()), BCol: uint32(cfg.C() + cfg.HV),
+		QScale: float32(1 / math.Sqrt(float64(cfg.K))), BetaScale: 1,
+	}
+	if cfg.NegEig && s.Beta != "sigmoid" {
 		p.BetaScale = 2
 	}
 	if s.Beta == "clamp" {

@@ -1,6 +1,6 @@
 package shaders
 
-// GDNInputsParams are the parameters of [GDNInputs].
+// GDNInputsParams are the parameters of [GDNInputs] and [GDNToken].
 type GDNInputsParams struct {
 	HK        uint32 // key heads
 	K         uint32 // key dim
@@ -44,7 +44,7 @@ func gdnInputsForms() []C {
 	return list
 }
 
-// OK reports whether [GDNInputs] can compute it: an invocation holds four inputs of a channel.
+// OK reports whether [GDNInputs] and [GDNToken] can compute it: an invocation holds four inputs of a channel.
 func (p *GDNInputsParams) OK() bool { return p.W <= 4 }
 
 // Consts are the kernel's constants: an invocation a channel of a head, and where a CPU computes, to which

@@ -1,6 +1,8 @@
-struct Params { // keep in step with GDNTokenParams
+struct Params { // keep in step with GDNInputsParams
     hk: u32,
+    k: u32,
     hv: u32,
+    v: u32,
     w: u32,
     x_stride: u32,
     a_col: u32,
@@ -9,8 +11,6 @@ struct Params { // keep in step with GDNTokenParams
     beta_scale: f32,
     beta_max: f32,
     no_decay: u32,
-    pad0: u32,
-    pad1: u32,
 }
 @group(0) @binding(1) var<uniform> p: Params;
 @group(0) @binding(2) var<storage, read> x: array<f32>; // [T, x_stride], from 0 on: q [HK, K], k [HK, K], v [HV, V]

@@ -127,7 +127,7 @@ func gridCases() []gridCase {
 		}}
 	}
 	inputs := shaders.GDNInputsParams{HK: 1, K: 1, HV: heads, V: 1, W: 2, XStride: 2 + 3*heads, ACol: 2 + heads, BCol: 2 + 2*heads, QScale: 1, BetaScale: 2}
-	token := shaders.GDNTokenParams{HK: 1, HV: heads, W: 2, XStride: 10 + 3*heads, ACol: 10 + heads, BCol: 10 + 2*heads, QScale: 1, BetaScale: 2}
+	token := shaders.GDNInputsParams{HK: 1, K: 5, HV: heads, V: 1, W: 2, XStride: 10 + 3*heads, ACol: 10 + heads, BCol: 10 + 2*heads, QScale: 1, BetaScale: 2}
 	collected := shaders.CollectParams{Stamp: 256*beyond + 1}
 	for i := range collected.Ranges {
 		collected.Ranges[i] = shaders.CollectRange{Size: 1 << 20, At: uint32(i) << 20}
@@ -178,6 +178,9 @@ func gridCases() []gridCase {
 		{name: "gdn_inputs", kernel: shaders.GDNInputs, params: inputs, step: shaders.Step{Tokens: 2 * texts, Seqs: 2 * texts}, outs: []int{4, 5, 6}, bufs: func() [][]uint32 {
 			const n, c = 2 * texts, 2 + heads
 			return [][]uint32{random(n * (c + 2*heads)), random(2 * c), random(2 * heads), gputest.Seqs(alone(n)...), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*c + 1), gputest.Poisoned(n*2*heads + 1)}
+		}},
+		{name: "advance", kernel: shaders.Advance, params: shaders.AdvanceParams{K: 1, Most: 1}, step: shaders.Step{Seqs: beyond}, outs: []int{1, 3}, gate: true, bufs: func() [][]uint32 {
+			return [][]uint32{random(2 * beyond), gputest.Poisoned(beyond + 1), gputest.Seqs(alone(beyond)...), gputest.Poisoned(2*beyond + 1)}
 		}},
 		{name: "gdn_token", kernel: shaders.GDNToken, c: shaders.C{"K": 5, "V": 1}, params: token, step: shaders.Step{Tokens: texts, Seqs: texts}, outs: []int{4, 5, 6}, gate: true, bufs: func() [][]uint32 {
 			const c = 2*5 + heads

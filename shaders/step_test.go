@@ -138,8 +138,7 @@ func tokenTol(k int) gputest.Tolerance {
 
 // tokenCase is a play of [shaders.GDNToken]: a fork of slot 1, and a new sequence. Slot 4 is no one's.
 type tokenCase struct {
-	k, v     int
-	p        shaders.GDNTokenParams
+	p        shaders.GDNInputsParams
 	seqs     []shaders.Seq
 	channels int
 	bufs     [][]uint32 // o last
@@ -151,8 +150,8 @@ func newToken(hk, k, hv, v, w int) *tokenCase {
 	const tokens = 3
 	c := 2*hk*k + hv*v
 	stride := c + 2*hv + 3
-	t := &tokenCase{k: k, v: v, channels: c}
-	t.p = shaders.GDNTokenParams{HK: uint32(hk), HV: uint32(hv), W: uint32(w), XStride: uint32(stride), ACol: uint32(c), BCol: uint32(c + hv), QScale: float32(1 / math.Sqrt(float64(k))), BetaScale: 2}
+	t := &tokenCase{channels: c}
+	t.p = shaders.GDNInputsParams{HK: uint32(hk), K: uint32(k), HV: uint32(hv), V: uint32(v), W: uint32(w), XStride: uint32(stride), ACol: uint32(c), BCol: uint32(c + hv), QScale: float32(1 / math.Sqrt(float64(k))), BetaScale: 2}
 	t.seqs = []shaders.Seq{
 		{Start: 2, Count: 1, Past: 7, SlotIn: 1, SlotOut: 0},
 		{Start: 0, Count: 1, SlotIn: shaders.NoSlot, SlotOut: 3},
@@ -175,7 +174,7 @@ func newToken(hk, k, hv, v, w int) *tokenCase {
 	return t
 }
 
-func (c *tokenCase) consts() shaders.C { return shaders.C{"K": uint32(c.k), "V": uint32(c.v)} }
+func (c *tokenCase) consts() shaders.C { return shaders.C{"K": c.p.K, "V": c.p.V} }
 
 func (c *tokenCase) step() shaders.Step {
 	return shaders.Step{Tokens: uint32(len(c.seqs)), Seqs: uint32(len(c.seqs))}
@@ -192,7 +191,7 @@ func (c *tokenCase) outs() []int {
 // The one kernel gives what the two that it stands for give: odd sizes, shared keys, all numbers of taps,
 // columns and slices of other numbers.
 func TestGDNToken(t *testing.T) {
-	if p := (shaders.GDNTokenParams{W: 5}); p.OK() {
+	if p := (shaders.GDNInputsParams{W: 5}); p.OK() {
 		t.Error("five taps were taken")
 	}
 	for _, s := range []struct {
@@ -230,8 +229,7 @@ func (c *tokenCase) beside(t *testing.T, what string) {
 	t.Helper()
 	cpu, p, b := webgpu.NewCPU(), c.p, c.bufs
 	got := gputest.Run(t, cpu, shaders.GDNToken, c.consts(), p, c.step(), b...)
-	in := shaders.GDNInputsParams{HK: p.HK, K: uint32(c.k), HV: p.HV, V: uint32(c.v), W: p.W, XStride: p.XStride, ACol: p.ACol, BCol: p.BCol, QScale: p.QScale, BetaScale: p.BetaScale, BetaMax: p.BetaMax, NoDecay: p.NoDecay}
-	made := gputest.Run(t, cpu, shaders.GDNInputs, nil, in, c.step(), b[0], b[1], b[2], b[3], b[4], gputest.Poisoned(len(c.seqs)*c.channels), gputest.Poisoned(len(c.seqs)*2*int(p.HV)))
+	made := gputest.Run(t, cpu, shaders.GDNInputs, nil, p, c.step(), b[0], b[1], b[2], b[3], b[4], gputest.Poisoned(len(c.seqs)*c.channels), gputest.Poisoned(len(c.seqs)*2*int(p.HV)))
 	delta := shaders.GDNParams{HK: p.HK, HV: p.HV, Stride: uint32(c.channels)}
 	read := gputest.Run(t, cpu, shaders.GDNStep, c.consts(), delta, c.step(), made[5], made[6], b[3], b[5], b[6])
 	for i, want := range [][]uint32{made[4], read[3], read[4]} {
@@ -267,7 +265,7 @@ func TestGDNTokenBroken(t *testing.T) {
 		want := gputest.Run(t, webgpu.NewCPU(), shaders.GDNToken, b.consts(), b.p, b.step(), b.bufs...)
 		wrong := false
 		for _, i := range c.outs() {
-			wrong = wrong || gputest.Compare(tokenTol(c.k), gputest.Floats(got[i]), gputest.Floats(want[i])).Err != nil
+			wrong = wrong || gputest.Compare(tokenTol(int(c.p.K)), gputest.Floats(got[i]), gputest.Floats(want[i])).Err != nil
 		}
 		if !wrong {
 			t.Errorf("%s: a wrong twin passed", name)
