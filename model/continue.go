@@ -19,30 +19,13 @@ func (s *Session) Continue(ctx context.Context, id, n int) (*Output, error) {
 	if n < 1 || n > MostContinued {
 		return nil, fmt.Errorf("model: continuing by %d tokens: want 1 to %d", n, MostContinued)
 	}
-	ids := slices.Repeat([]int{id}, n) // all but the first are known afterwards
-	in := []Input{{Session: s, IDs: ids, Want: Last}}
-	p, err := r.plan(in)
+	f, p, err := s.goOn(id, n)
 	if err != nil {
-		p.undo(r)
 		return nil, err
 	}
-	q, free := &p.seqs[0], slices.Index(r.slotRefs, 0)
-	q.Count, q.Turn = 1, q.SlotOut
-	f := r.formFor(1, 1, len(s.IDs)+n, false, traceNone)
-	f.goesOn, f.apart = true, free >= 0
-	if f.apart { // each pass writes another slot than it reads
-		r.slotRefs[free]++
-		q.Turn = uint32(free)
-		if q.SlotOut == q.SlotIn {
-			q.SlotOut, q.Turn = q.Turn, q.SlotOut
-		}
-	}
-	last, other := int(q.SlotOut), int(q.Turn)
+	ids, last, other := p.inputs[0].IDs, int(p.seqs[0].SlotOut), int(p.seqs[0].Turn)
 	out, err := r.run(ctx, f, p)
 	if err != nil {
-		if f.apart {
-			r.slotRefs[free]--
-		}
 		p.undo(r)
 		return nil, err
 	}
@@ -66,6 +49,30 @@ func (s *Session) Continue(ctx context.Context, id, n int) (*Output, error) {
 	}
 	p.commit(r)
 	return out, out.finite()
+}
+
+// goOn plans a play of n passes. Where a slot is free, each pass writes another than it reads.
+func (s *Session) goOn(id, n int) (form, *plan, error) {
+	r := s.r
+	ids := slices.Repeat([]int{id}, n) // all but the first are known afterwards
+	p, err := r.plan([]Input{{Session: s, IDs: ids, Want: Last}})
+	if err != nil {
+		p.undo(r)
+		return form{}, nil, err
+	}
+	f := r.formFor(1, 1, len(s.IDs)+n, false, traceNone)
+	p.spare = slices.Index(r.slotRefs, 0)
+	f.goesOn, f.apart = true, p.spare >= 0
+	q := &p.seqs[0]
+	q.Count, q.Turn = 1, q.SlotOut
+	if f.apart {
+		r.slotRefs[p.spare]++
+		q.Turn = uint32(p.spare)
+		if q.SlotOut == q.SlotIn {
+			q.SlotOut, q.Turn = q.Turn, q.SlotOut
+		}
+	}
+	return f, p, nil
 }
 
 // greedyAim is how long a play of [Session.Greedy] may take: what came is seen that much later, and a stop

@@ -24,9 +24,9 @@ type OpDiff struct {
 // tiny model.
 const lockstepBound = 2e-5
 
-// Lockstep reads a prompt and one more token on the CPU, dispatch by dispatch, and replays each
-// dispatch alone on dev from the same buffers. So an error shows in the kernel that makes it and
-// not in those that follow. A state that sw rounds is beyond its bounds: rounding is not continuous.
+// Lockstep reads a prompt, a token, and one more as [Session.Continue] does, on the CPU, dispatch by
+// dispatch, and replays each dispatch alone on dev from the same buffers. So an error shows in the kernel
+// that makes it and not in those that follow. A state that sw rounds is beyond its bounds: rounding is not continuous.
 // Before each dispatch tell is called with how many are done, and how many there are; it may let
 // others run.
 func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *safetensors.Checkpoint, prompt int, sw Switches, tell func(done, total int)) ([]OpDiff, error) {
@@ -37,7 +37,7 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 	}
 	defer m.Release()
 	// The prompt is read in chunks, however short, so that their kernels are compared too.
-	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 1, Trace: true, Switches: sw, ChunkFrom: 16})
+	r, err := m.NewRunner(Options{Tokens: prompt, Seqs: 1, Positions: prompt + 2, Trace: true, Switches: sw, ChunkFrom: 16})
 	if err != nil {
 		return nil, err
 	}
@@ -45,18 +45,25 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 	ids := checkIDs(cfg, prompt+1)
 	var all []OpDiff
 	s := r.NewSession()
-	parts := [][]int{ids[:prompt], ids[prompt:]}
-	total := 0
-	for _, part := range parts {
-		total += len(r.record(r.form([]Input{{Session: s, IDs: part}}, false, tracePrompt)).rec.Ops)
+	plans := []func() (form, *plan, error){
+		func() (form, *plan, error) { return s.reads(ids[:prompt]) },
+		func() (form, *plan, error) { return s.reads(ids[prompt:]) },
+		func() (form, *plan, error) { return s.goOn(ids[0], 1) },
 	}
-	for _, part := range parts {
-		in := []Input{{Session: s, IDs: part, Want: Last}}
-		p, err := r.plan(in)
+	total := 0
+	for _, plan := range plans {
+		f, p, err := plan()
 		if err != nil {
 			return nil, err
 		}
-		f := r.form(in, false, tracePrompt)
+		total += len(r.record(f).rec.Ops)
+		p.undo(r)
+	}
+	for _, plan := range plans {
+		f, p, err := plan()
+		if err != nil {
+			return nil, err
+		}
 		step, err := r.upload(f, p)
 		if err != nil {
 			return nil, err
@@ -69,6 +76,17 @@ func Lockstep(ctx context.Context, dev webgpu.Device, cfg *config.Config, ck *sa
 		p.commit(r)
 	}
 	return all, nil
+}
+
+// reads plans the reading of ids with all that is kept of a prompt.
+func (s *Session) reads(ids []int) (form, *plan, error) {
+	in := []Input{{Session: s, IDs: ids, Want: Last}}
+	p, err := s.r.plan(in)
+	if err != nil {
+		p.undo(s.r)
+		return form{}, nil, err
+	}
+	return s.r.form(in, false, tracePrompt), p, nil
 }
 
 // Compare reads a prompt, if it has tokens, and then some tokens one by one, on the CPU and on dev, and compares all

@@ -523,10 +523,11 @@ type plan struct {
 	rows   [][]uint32 // new cache rows of each input
 	maps   []int      // row map of each input
 	seqs   []shaders.Seq
+	spare  int // the slot that passes write in turn with the first, or -1
 }
 
 func (r *Runner) plan(inputs []Input) (*plan, error) {
-	p := &plan{inputs: inputs}
+	p := &plan{inputs: inputs, spare: -1}
 	cached := r.bufs["rows"] != nil
 	start := 0
 	for _, in := range inputs {
@@ -593,6 +594,9 @@ func (r *Runner) ownSlot(s *Session) (int, error) {
 
 // undo gives back what a failed play took.
 func (p *plan) undo(r *Runner) {
+	if p.spare >= 0 {
+		r.slotRefs[p.spare]--
+	}
 	for i, in := range p.inputs {
 		if i < len(p.slots) && p.slots[i] != in.Session.slot {
 			r.slotRefs[p.slots[i]]--
