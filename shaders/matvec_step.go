@@ -28,6 +28,13 @@ const (
 // the 16 KiB that WebGPU gives a workgroup by default.
 var rooms = [...]uint32{64, 256, 896}
 
+// headLanes is the constant HEAD_LANES, and mostHead is how long a head may be, whose parts they hold in
+// registers.
+const (
+	headLanes = 8
+	mostHead  = 256
+)
+
 // MatVecStep is [MatVecWide] together with what stands around it in a step of one token or a few, where
 // a dispatch costs more than its sums: before it a norm or a gate of x, which each workgroup forms anew
 // while its first reads of w are on their way, after it with GLU = 1 SwiGLU over the two halves of the
@@ -52,7 +59,7 @@ var MatVecStep = register(&Kernel{
 // matVecSteps are the forms of a step with f16, as input of a mixer or the head, of the MLP behind either norm,
 // as its output, as a mixer's output, and with the longest rows; and of each kind of weights two.
 func matVecSteps() []C {
-	small, large := MatVecStepParams{D: 128}, MatVecStepParams{D: 4 * rooms[len(rooms)-1]}
+	small, large := MatVecStepParams{D: 128, V: 32}, MatVecStepParams{D: 4 * rooms[len(rooms)-1]}
 	list := []C{small.Consts(F16, NormNone, 1), small.Consts(F16, NormRMS, 0), small.Consts(F16, NormGated, 0), small.Consts(F16, NormSigmoid, 0), large.Consts(F16, NormRMS, 1)}
 	for _, kind := range []uint32{F32, F16, BF16, I8, I4} {
 		list = append(list, small.Consts(kind, NormRMS, 1), small.Consts(kind, NormNone, 0))
@@ -70,6 +77,9 @@ func (p *MatVecStepParams) Consts(kind, norm, glu uint32) C {
 			break
 		}
 	}
+	if norm == NormGated {
+		c["HEAD_EACH"] = ceilDiv(p.V, 4*headLanes)
+	}
 	for vectors := p.D / vectorOf(kind); c["LANES"] < 64 && 4*c["LANES"] < vectors; {
 		c["LANES"] *= 2
 	}
@@ -83,7 +93,7 @@ func vectorOf(kind uint32) uint32 {
 
 // OK reports whether [MatVecStep] can compute it: rows of whole vectors, and none that is too long.
 func (p *MatVecStepParams) OK(kind, norm uint32) bool {
-	if norm >= NormGated && (p.GateStride|p.GateCol)%4 != 0 || norm == NormGated && p.V%4 != 0 {
+	if norm >= NormGated && (p.GateStride|p.GateCol)%4 != 0 || norm == NormGated && (p.V%4 != 0 || p.V > mostHead) {
 		return false
 	}
 	return p.D <= 4*rooms[len(rooms)-1] && p.D%vectorOf(kind) == 0 && p.XStride%4 == 0

@@ -27,7 +27,9 @@ const ROOM: u32 = 64u; // vec4 of a row of x, at least
 const LANES: u32 = 16u; // invocations that share two rows of w, a multiple of eight
 const WG: u32 = 128u;
 const PAIRS: u32 = WG / LANES;
+const EACH: u32 = (ROOM + WG - 1u) / WG; // vec4 of a row of x that an invocation makes ready
 const HEAD_LANES: u32 = 8u; // invocations that share a head's norm
+const HEAD_EACH: u32 = 1u; // vec4 of a head that one of them makes ready, at least
 
 var<workgroup> sh_sum: array<vec4<f32>, WG>; // two products, Σx²
 var<workgroup> sh_x: array<vec4<f32>, ROOM>; // a row of x, scaled and gated
@@ -80,20 +82,37 @@ fn sigmoid4(v: vec4<f32>) -> vec4<f32> {
 }
 
 // Leaves row r of x in sh_x: scaled or gated, and not yet divided by its root mean square, whose parts
-// it returns.
+// it returns. All reads of an invocation are on their way before the first of them is used, here and below.
 fn stage(r: u32, i: u32) -> f32 {
     let start = r * (p.x_stride / 4u);
-    var square: f32 = 0.0;
-    for (var c: u32 = i; c < p.d / 4u; c = c + WG) {
-        var v: vec4<f32> = x[start + c];
+    let gates = (r * p.gate_stride + p.gate_col) / 4u;
+    let count = p.d / 4u;
+    var own: array<vec4<f32>, EACH> = array<vec4<f32>, EACH>();
+    var by: array<vec4<f32>, EACH> = array<vec4<f32>, EACH>();
+    for (var e: u32 = 0u; e < EACH; e = e + 1u) {
+        let c = min(i + e * WG, count - 1u);
+        own[e] = x[start + c];
         if (NORM == 1u) {
-            square = square + dot(v, v);
-            v = v * scale[c];
+            by[e] = scale[c];
         }
         if (NORM == 3u) {
-            v = v * sigmoid4(gate[(r * p.gate_stride + p.gate_col) / 4u + c]);
+            by[e] = gate[gates + c];
         }
-        sh_x[place(c)] = v;
+    }
+    var square: f32 = 0.0;
+    for (var e: u32 = 0u; e < EACH; e = e + 1u) {
+        let c = i + e * WG;
+        if (c < count) {
+            var v: vec4<f32> = own[e];
+            if (NORM == 1u) {
+                square = square + dot(v, v);
+                v = v * by[e];
+            }
+            if (NORM == 3u) {
+                v = v * sigmoid4(by[e]);
+            }
+            sh_x[place(c)] = v;
+        }
     }
     return square;
 }
@@ -103,13 +122,23 @@ fn stage_heads(r: u32, i: u32) {
     let v4 = p.v / 4u;
     let heads = p.d / p.v;
     let lane = i % HEAD_LANES;
+    let gates = (r * p.gate_stride + p.gate_col) / 4u;
     for (var h0: u32 = 0u; h0 < heads; h0 = h0 + WG / HEAD_LANES) {
         let h = h0 + i / HEAD_LANES;
-        let at = r * (p.x_stride / 4u) + h * v4;
+        let first = min(h, heads - 1u) * v4;
+        var own: array<vec4<f32>, HEAD_EACH> = array<vec4<f32>, HEAD_EACH>();
+        var by: array<vec4<f32>, HEAD_EACH> = array<vec4<f32>, HEAD_EACH>();
+        var weight: array<vec4<f32>, HEAD_EACH> = array<vec4<f32>, HEAD_EACH>();
+        for (var e: u32 = 0u; e < HEAD_EACH; e = e + 1u) {
+            let c = min(lane + e * HEAD_LANES, v4 - 1u);
+            own[e] = x[r * (p.x_stride / 4u) + first + c];
+            by[e] = gate[gates + first + c];
+            weight[e] = scale[c];
+        }
         var sum: f32 = 0.0;
-        if (h < heads) {
-            for (var c: u32 = lane; c < v4; c = c + HEAD_LANES) {
-                sum = sum + dot(x[at + c], x[at + c]);
+        for (var e: u32 = 0u; e < HEAD_EACH; e = e + 1u) {
+            if (lane + e * HEAD_LANES < v4) {
+                sum = sum + dot(own[e], own[e]);
             }
         }
         sh_sum[i] = vec4<f32>(sum);
@@ -119,10 +148,12 @@ fn stage_heads(r: u32, i: u32) {
             for (var j: u32 = 0u; j < HEAD_LANES; j = j + 1u) {
                 total = total + sh_sum[i - lane + j].x;
             }
-            let by = inverseSqrt(total / f32(p.v) + p.eps);
-            for (var c: u32 = lane; c < v4; c = c + HEAD_LANES) {
-                let g = gate[(r * p.gate_stride + p.gate_col) / 4u + h * v4 + c];
-                sh_x[place(h * v4 + c)] = x[at + c] * by * scale[c] * select(silu4(g), vec4<f32>(1.0), p.no_gate != 0u);
+            let rms = inverseSqrt(total / f32(p.v) + p.eps);
+            for (var e: u32 = 0u; e < HEAD_EACH; e = e + 1u) {
+                let c = lane + e * HEAD_LANES;
+                if (c < v4) {
+                    sh_x[place(first + c)] = own[e] * rms * weight[e] * select(silu4(by[e]), vec4<f32>(1.0), p.no_gate != 0u);
+                }
             }
         }
         workgroupBarrier();

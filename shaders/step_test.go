@@ -68,6 +68,7 @@ func TestMatVecStepRefuses(t *testing.T) {
 		{shaders.I4, shaders.NormNone, shaders.MatVecStepParams{D: 48, XStride: 48}},
 		{shaders.F16, shaders.NormNone, shaders.MatVecStepParams{D: 16, XStride: 18}},
 		{shaders.F32, shaders.NormGated, shaders.MatVecStepParams{D: 16, XStride: 16, V: 2}},
+		{shaders.F32, shaders.NormGated, shaders.MatVecStepParams{D: 520, XStride: 520, V: 260}},
 		{shaders.F32, shaders.NormGated, shaders.MatVecStepParams{D: 16, XStride: 16, V: 4, GateCol: 2}},
 		{shaders.F32, shaders.NormSigmoid, shaders.MatVecStepParams{D: 16, XStride: 16, GateStride: 6}},
 		{shaders.F32, shaders.NormRMS, shaders.MatVecStepParams{D: 3588, XStride: 3588}},
