@@ -278,7 +278,7 @@ func (c *recorder) gdnToken(n layerNames) bool {
 	if !c.f.apart || c.r.Opts.Switches.Store != "" || !p.OK() {
 		return false
 	}
-	c.op("gdn.token", shaders.GDNToken, shaders.C{"K": p.K, "V": p.V}, p, c.buf("gdn.in"), c.taps(), c.weight(c.layer+"gdn.rates"), c.buf("seqs"), c.buf(n.tail), c.buf(n.state), c.buf(n.o))
+	c.op("gdn.token", shaders.GDNToken, p.TokenConsts(), p, c.buf("gdn.in"), c.taps(), c.weight(c.layer+"gdn.rates"), c.buf("seqs"), c.buf(n.tail), c.buf(n.state), c.buf(n.o))
 	return true
 }
 

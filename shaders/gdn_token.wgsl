@@ -21,8 +21,12 @@ struct Params { // keep in step with GDNInputsParams
 @group(0) @binding(7) var<storage, read_write> state: array<f32>; // [slots, HV, K, V]
 @group(0) @binding(8) var<storage, read_write> o: array<f32>; // [T, HV, V]
 
-const K: u32 = 128u;
-const V: u32 = 128u;
+// Sizes are constants so that few reads wait for the parameters.
+const HK: u32 = 16u; // p.hk
+const K: u32 = 128u; // p.k
+const HV: u32 = 16u; // p.hv
+const V: u32 = 128u; // p.v
+const W: u32 = 4u; // p.w
 const COLS: u32 = 16u; // columns of the state that a workgroup owns
 const SLICES: u32 = 8u; // invocations that share a column: each has every SLICES-th row of it
 const WG: u32 = COLS * SLICES;
@@ -47,7 +51,7 @@ fn has_pair(n: u32, i: u32) -> bool {
 // Of four taps of a channel number n, the last ones the weights. Of fewer the first is read again and
 // dropped, here and in past, so that there are no branches between the reads.
 fn tap(n: u32, c: u32) -> f32 {
-    return select(0.0, weight[c * p.w + max(n + p.w, 4u) - 4u], n + p.w >= 4u);
+    return select(0.0, weight[c * W + max(n + W, 4u) - 4u], n + W >= 4u);
 }
 
 fn taps(c: u32) -> vec4<f32> {
@@ -56,12 +60,12 @@ fn taps(c: u32) -> vec4<f32> {
 
 // Of the three inputs of a channel before the sequence's new one number n, those that the taps reach.
 fn past(slot: u32, n: u32, c: u32, channels: u32) -> f32 {
-    return select(0.0, tail[(slot * (p.w - 1u) + max(n + p.w, 4u) - 4u) * channels + c], n + p.w >= 4u);
+    return select(0.0, tail[(slot * (W - 1u) + max(n + W, 4u) - 4u) * channels + c], n + W >= 4u);
 }
 
 fn inputs(seq: Seq, c: u32, channels: u32) -> vec4<f32> {
     let own = x[seq.start * p.x_stride + c];
-    if (p.w == 1u || seq.slot_in == NO_SLOT) {
+    if (W == 1u || seq.slot_in == NO_SLOT) {
         return vec4<f32>(0.0, 0.0, 0.0, own);
     }
     return vec4<f32>(past(seq.slot_in, 0u, c, channels), past(seq.slot_in, 1u, c, channels), past(seq.slot_in, 2u, c, channels), own);
@@ -70,8 +74,8 @@ fn inputs(seq: Seq, c: u32, channels: u32) -> vec4<f32> {
 // Leaves the last W-1 of a channel's inputs in the tail.
 fn keep(seq: Seq, c: u32, channels: u32, last: vec4<f32>) {
     for (var n: u32 = 1u; n < 4u; n = n + 1u) {
-        if (n + p.w > 4u) {
-            tail[(seq.slot_out * (p.w - 1u) + n + p.w - 5u) * channels + c] = last[n];
+        if (n + W > 4u) {
+            tail[(seq.slot_out * (W - 1u) + n + W - 5u) * channels + c] = last[n];
         }
     }
 }
@@ -85,23 +89,25 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(local_invocation_index) i: u32) {
     let blocks = (V + COLS - 1u) / COLS;
     let number = group_number(group, groups);
-    if (number >= step.seqs * p.hv * blocks) {
-        return;
+    if (groups.y > 1u) { // only a folded grid may have more groups than there is to do
+        if (number >= step.seqs * HV * blocks) {
+            return;
+        }
     }
     let head = number / blocks;
-    let seq = seqs[head / p.hv];
-    let h = head % p.hv;
-    let hk = h * p.hk / p.hv;
+    let seq = seqs[head / HV];
+    let h = head % HV;
+    let hk = h * HK / HV;
     let v0 = (number % blocks) * COLS;
     let c = i % COLS;
     let slice = i / COLS;
     let live = v0 + c < V;
     let column = min(v0 + c, V - 1u); // columns beyond V are the last one's, and not written
     let makes_v = live && slice == SLICES - 1u; // the last, which have the fewest q and k
-    let channels = 2u * p.hk * K + p.hv * V;
+    let channels = 2u * HK * K + HV * V;
     let cq = hk * K;
-    let ck = (p.hk + hk) * K;
-    let cv = 2u * p.hk * K + h * V + column;
+    let ck = (HK + hk) * K;
+    let cv = 2u * HK * K + h * V + column;
 
     var taps_q: array<vec4<f32>, PAIRS> = array<vec4<f32>, PAIRS>();
     var taps_k: array<vec4<f32>, PAIRS> = array<vec4<f32>, PAIRS>();
@@ -116,11 +122,11 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         taps_v = taps(cv);
     }
     let rate = rates[h];
-    let bias = rates[p.hv + h];
+    let bias = rates[HV + h];
 
     var s: array<f32, ROWS> = array<f32, ROWS>();
     if (seq.slot_in != NO_SLOT) {
-        let at = (seq.slot_in * p.hv + h) * K * V + column;
+        let at = (seq.slot_in * HV + h) * K * V + column;
         for (var r: u32 = 0u; r < ROWS; r = r + 1u) {
             if (has_row(r, slice)) {
                 s[r] = state[at + (r * SLICES + slice) * V];
@@ -180,9 +186,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 
     if (live) {
         if (slice == 0u) {
-            o[(seq.start * p.hv + h) * V + column] = alpha * (by_q * read.x) + by_q * (by_k * norm.z) * u;
+            o[(seq.start * HV + h) * V + column] = alpha * (by_q * read.x) + by_q * (by_k * norm.z) * u;
         }
-        let at = (seq.slot_out * p.hv + h) * K * V + column;
+        let at = (seq.slot_out * HV + h) * K * V + column;
         for (var r: u32 = 0u; r < ROWS; r = r + 1u) {
             if (has_row(r, slice)) {
                 state[at + (r * SLICES + slice) * V] = alpha * s[r] + u * (by_k * sh_pair[r * SLICES + slice].y);
@@ -192,7 +198,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     if (makes_v) {
         keep(seq, cv, channels, in_v);
     }
-    if (v0 == 0u && h * p.hk == hk * p.hv) {
+    if (v0 == 0u && h * HK == hk * HV) {
         for (var n: u32 = 0u; n < PAIRS; n = n + 1u) {
             if (has_pair(n, i)) {
                 keep(seq, cq + i + n * WG, channels, in_q[n]);

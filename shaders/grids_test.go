@@ -182,7 +182,7 @@ func gridCases() []gridCase {
 		{name: "advance", kernel: shaders.Advance, params: shaders.AdvanceParams{K: 1, Most: 1}, step: shaders.Step{Seqs: beyond}, outs: []int{1, 3}, gate: true, bufs: func() [][]uint32 {
 			return [][]uint32{random(2 * beyond), gputest.Poisoned(beyond + 1), gputest.Seqs(alone(beyond)...), gputest.Poisoned(2*beyond + 1)}
 		}},
-		{name: "gdn_token", kernel: shaders.GDNToken, c: shaders.C{"K": 5, "V": 1}, params: token, step: shaders.Step{Tokens: texts, Seqs: texts}, outs: []int{4, 5, 6}, gate: true, bufs: func() [][]uint32 {
+		{name: "gdn_token", kernel: shaders.GDNToken, c: token.TokenConsts(), params: token, step: shaders.Step{Tokens: texts, Seqs: texts}, outs: []int{4, 5, 6}, gate: true, bufs: func() [][]uint32 {
 			const c = 2*5 + heads
 			return [][]uint32{random(texts * (c + 2*heads)), random(2 * c), random(2 * heads), gputest.Seqs(alone(texts)...), gputest.Poisoned(texts*c + 1), gputest.Poisoned(texts*heads*5 + 1), gputest.Poisoned(texts*heads + 1)}
 		}},

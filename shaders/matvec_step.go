@@ -2,8 +2,8 @@ package shaders
 
 // MatVecStepParams are the parameters of [MatVecStep]. Strides and columns are in elements.
 type MatVecStepParams struct {
-	D          uint32 // inner length: columns of x and of w
-	N          uint32 // rows of w: columns of the product; with GLU two of them make one of y
+	D          uint32 // inner length: columns of x and of w; a constant of the kernel too
+	N          uint32 // rows of w: columns of the product; with GLU two of them make one of y; a constant too
 	XStride    uint32 // from one row of x to the next
 	YStride    uint32 // from one row of y to the next
 	Rows       uint32 // 0: a row a token; 1: a row an output (Step.Outs)
@@ -24,9 +24,9 @@ const (
 	NormSigmoid // [SigmoidGate], no norm
 )
 
-// rooms are how many vec4 of a row of x [MatVecStep] may hold, its constant ROOM: with the last all of
-// the 16 KiB that WebGPU gives a workgroup by default.
-var rooms = [...]uint32{64, 256, 896}
+// mostRow is the longest row of x that [MatVecStep] may hold: with all else in the 16 KiB that WebGPU gives
+// a workgroup by default.
+const mostRow = 3584
 
 // headLanes is the constant HEAD_LANES, and mostHead is how long a head may be, whose parts they hold in
 // registers.
@@ -59,7 +59,7 @@ var MatVecStep = register(&Kernel{
 // matVecSteps are the forms of a step with f16, as input of a mixer or the head, of the MLP behind either norm,
 // as its output, as a mixer's output, and with the longest rows; and of each kind of weights two.
 func matVecSteps() []C {
-	small, large := MatVecStepParams{D: 128, V: 32}, MatVecStepParams{D: 4 * rooms[len(rooms)-1]}
+	small, large := MatVecStepParams{D: 128, N: 256, V: 32}, MatVecStepParams{D: mostRow, N: 2048}
 	list := []C{small.Consts(F16, NormNone, 1), small.Consts(F16, NormRMS, 0), small.Consts(F16, NormGated, 0), small.Consts(F16, NormSigmoid, 0), large.Consts(F16, NormRMS, 1)}
 	for _, kind := range []uint32{F32, F16, BF16, I8, I4} {
 		list = append(list, small.Consts(kind, NormRMS, 1), small.Consts(kind, NormNone, 0))
@@ -70,13 +70,7 @@ func matVecSteps() []C {
 // Consts are the kernel's constants for weights of a kind. So many invocations share two rows that each
 // has up to four vectors of them.
 func (p *MatVecStepParams) Consts(kind, norm, glu uint32) C {
-	c := C{"W_KIND": kind, "NORM": norm, "GLU": glu, "PER": vectorOf(kind) / 4, "ROOM": rooms[len(rooms)-1], "LANES": 8}
-	for _, room := range rooms {
-		if 4*room >= p.D {
-			c["ROOM"] = room
-			break
-		}
-	}
+	c := C{"W_KIND": kind, "NORM": norm, "GLU": glu, "PER": vectorOf(kind) / 4, "D": p.D, "N": p.N, "LANES": 8}
 	if norm == NormGated {
 		c["HEAD_EACH"] = ceilDiv(p.V, 4*headLanes)
 	}
@@ -96,5 +90,5 @@ func (p *MatVecStepParams) OK(kind, norm uint32) bool {
 	if norm >= NormGated && (p.GateStride|p.GateCol)%4 != 0 || norm == NormGated && (p.V%4 != 0 || p.V > mostHead) {
 		return false
 	}
-	return p.D <= 4*rooms[len(rooms)-1] && p.D%vectorOf(kind) == 0 && p.XStride%4 == 0
+	return p.D <= mostRow && p.D%vectorOf(kind) == 0 && p.XStride%4 == 0
 }

@@ -23,16 +23,21 @@ const W_KIND: u32 = 0u;
 const NORM: u32 = 0u; // 1: RMS norm over a row of x; 2: over each V of it, with the gate; 3: the gate alone
 const GLU: u32 = 0u; // 1: y = silu(first half of w · x) · (last half · x)
 const PER: u32 = 1u; // vec4 of x that a vector of w goes with: 1, for halves 2, for W_KIND 3 4, for 4 8
-const ROOM: u32 = 64u; // vec4 of a row of x, at least
+// The sizes of w are constants so that no read of it waits for the parameters.
+const D: u32 = 128u; // p.d
+const N: u32 = 128u; // p.n
+const D4: u32 = D / 4u;
+const VECTORS: u32 = D4 / PER; // of a row of w
 const LANES: u32 = 16u; // invocations that share two rows of w, a multiple of eight
 const WG: u32 = 128u;
 const PAIRS: u32 = WG / LANES;
-const EACH: u32 = (ROOM + WG - 1u) / WG; // vec4 of a row of x that an invocation makes ready
+const MADE: u32 = N / (1u + GLU); // elements of a row of y
+const EACH: u32 = (D4 + WG - 1u) / WG; // vec4 of a row of x that an invocation makes ready
 const HEAD_LANES: u32 = 8u; // invocations that share a head's norm
 const HEAD_EACH: u32 = 1u; // vec4 of a head that one of them makes ready, at least
 
 var<workgroup> sh_sum: array<vec4<f32>, WG>; // two products, Σx²
-var<workgroup> sh_x: array<vec4<f32>, ROOM>; // a row of x, scaled and gated
+var<workgroup> sh_x: array<vec4<f32>, D4>; // a row of x, scaled and gated
 
 fn word(i: u32) -> u32 {
     return w[i / 4u][i % 4u];
@@ -41,11 +46,12 @@ fn word(i: u32) -> u32 {
 // Where vec4 c of a row of x lies in sh_x: the first of all vectors of w one after another, then the second
 // of all. So invocations that go through neighbouring vectors read neighbouring words.
 fn place(c: u32) -> u32 {
-    return (c % PER) * (p.d / (4u * PER)) + c / PER;
+    return (c % PER) * VECTORS + c / PER;
 }
 
-// The product of vector d of a row of w, of so many, with x.
-fn product(v: vec4<u32>, d: u32, n: u32) -> f32 {
+// The product of vector d of a row of w with x.
+fn product(v: vec4<u32>, d: u32) -> f32 {
+    let n = VECTORS;
     if (W_KIND == 0u) {
         return dot(bitcast<vec4<f32>>(v), sh_x[d]);
     }
@@ -86,11 +92,10 @@ fn sigmoid4(v: vec4<f32>) -> vec4<f32> {
 fn stage(r: u32, i: u32) -> f32 {
     let start = r * (p.x_stride / 4u);
     let gates = (r * p.gate_stride + p.gate_col) / 4u;
-    let count = p.d / 4u;
     var own: array<vec4<f32>, EACH> = array<vec4<f32>, EACH>();
     var by: array<vec4<f32>, EACH> = array<vec4<f32>, EACH>();
     for (var e: u32 = 0u; e < EACH; e = e + 1u) {
-        let c = min(i + e * WG, count - 1u);
+        let c = min(i + e * WG, D4 - 1u);
         own[e] = x[start + c];
         if (NORM == 1u) {
             by[e] = scale[c];
@@ -102,7 +107,7 @@ fn stage(r: u32, i: u32) -> f32 {
     var square: f32 = 0.0;
     for (var e: u32 = 0u; e < EACH; e = e + 1u) {
         let c = i + e * WG;
-        if (c < count) {
+        if (c < D4) {
             var v: vec4<f32> = own[e];
             if (NORM == 1u) {
                 square = square + dot(v, v);
@@ -120,7 +125,7 @@ fn stage(r: u32, i: u32) -> f32 {
 // Leaves row r of x in sh_x, each head of V normalised, scaled and gated.
 fn stage_heads(r: u32, i: u32) {
     let v4 = p.v / 4u;
-    let heads = p.d / p.v;
+    let heads = D / p.v;
     let lane = i % HEAD_LANES;
     let gates = (r * p.gate_stride + p.gate_col) / 4u;
     for (var h0: u32 = 0u; h0 < heads; h0 = h0 + WG / HEAD_LANES) {
@@ -165,23 +170,16 @@ fn stage_heads(r: u32, i: u32) {
 @compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) i: u32) {
-    let rows = select(step.tokens, step.outs, p.rows == 1u);
-    let each = select(2u, 1u, GLU == 1u); // elements that a pair of rows makes
-    let made = p.n / (1u + GLU);
-    let blocks = (made + PAIRS * each - 1u) / (PAIRS * each);
+    let each = 2u - GLU; // elements that a pair of rows makes
+    let blocks = (MADE + PAIRS * each - 1u) / (PAIRS * each);
+    let end = VECTORS - 1u;
     let number = group_number(group, groups);
-    let r = number / blocks;
-    if (r >= rows) {
-        return;
-    }
     let lane = i % LANES;
     let n = ((number % blocks) * PAIRS + i / LANES) * each;
-    let vectors = p.d / (4u * PER);
-    let na = min(n, made - 1u); // beyond the last row it is read again
-    let nb = select(min(n + 1u, made - 1u), made + na, GLU == 1u);
-    let a = na * vectors;
-    let b = nb * vectors;
-    let end = vectors - 1u;
+    let na = min(n, MADE - 1u); // beyond the last row it is read again
+    let nb = select(min(n + 1u, MADE - 1u), MADE + na, GLU == 1u);
+    let a = na * VECTORS;
+    let b = nb * VECTORS;
 
     // The first of w are on their way while x is made ready.
     var d: u32 = lane;
@@ -195,6 +193,8 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var b3: vec4<u32> = w[b + min(d + 3u * LANES, end)];
     var sa: vec4<f32> = scales(na, d, end);
     var sb: vec4<f32> = scales(nb, d, end);
+    let rows = select(step.tokens, step.outs, p.rows == 1u);
+    let r = min(number / blocks, rows - 1u); // beyond the last it is read again, and not written
     var square: f32 = 0.0;
     if (NORM == 2u) {
         stage_heads(r, i);
@@ -211,24 +211,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     var sum_a: f32 = 0.0;
     var sum_b: f32 = 0.0;
     loop {
-        if (d < vectors) {
-            sum_a = sum_a + product(a0, d, vectors) * sa.x;
-            sum_b = sum_b + product(b0, d, vectors) * sb.x;
+        if (d < VECTORS) {
+            sum_a = sum_a + product(a0, d) * sa.x;
+            sum_b = sum_b + product(b0, d) * sb.x;
         }
-        if (d + LANES < vectors) {
-            sum_a = sum_a + product(a1, d + LANES, vectors) * sa.y;
-            sum_b = sum_b + product(b1, d + LANES, vectors) * sb.y;
+        if (d + LANES < VECTORS) {
+            sum_a = sum_a + product(a1, d + LANES) * sa.y;
+            sum_b = sum_b + product(b1, d + LANES) * sb.y;
         }
-        if (d + 2u * LANES < vectors) {
-            sum_a = sum_a + product(a2, d + 2u * LANES, vectors) * sa.z;
-            sum_b = sum_b + product(b2, d + 2u * LANES, vectors) * sb.z;
+        if (d + 2u * LANES < VECTORS) {
+            sum_a = sum_a + product(a2, d + 2u * LANES) * sa.z;
+            sum_b = sum_b + product(b2, d + 2u * LANES) * sb.z;
         }
-        if (d + 3u * LANES < vectors) {
-            sum_a = sum_a + product(a3, d + 3u * LANES, vectors) * sa.w;
-            sum_b = sum_b + product(b3, d + 3u * LANES, vectors) * sb.w;
+        if (d + 3u * LANES < VECTORS) {
+            sum_a = sum_a + product(a3, d + 3u * LANES) * sa.w;
+            sum_b = sum_b + product(b3, d + 3u * LANES) * sb.w;
         }
         d = d + 4u * LANES;
-        if (d >= vectors) {
+        if (d >= VECTORS) {
             break;
         }
         a0 = w[a + d];
@@ -252,12 +252,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         sh_sum[i] = total;
     }
     workgroupBarrier();
-    if (lane == 0u && n < made) {
+    if (lane == 0u && n < MADE && number / blocks < rows) {
         for (var j: u32 = 1u; j < LANES / 8u; j = j + 1u) {
             total = total + sh_sum[i + j];
         }
         if (NORM == 1u) {
-            total = total * inverseSqrt(total.z / f32(p.d) + p.eps);
+            total = total * inverseSqrt(total.z / f32(D) + p.eps);
         }
         if (W_KIND == 3u) {
             total = total * vec4<f32>(scale_of(na, 0u), scale_of(nb, 0u), 1.0, 1.0);
@@ -267,7 +267,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
             put(o, silu(total.x) * total.y);
         } else {
             put(o, total.x);
-            if (n + 1u < made) {
+            if (n + 1u < MADE) {
                 put(o + 1u, total.y);
             }
         }

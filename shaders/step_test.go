@@ -175,7 +175,7 @@ func newToken(hk, k, hv, v, w int) *tokenCase {
 	return t
 }
 
-func (c *tokenCase) consts() shaders.C { return shaders.C{"K": c.p.K, "V": c.p.V} }
+func (c *tokenCase) consts() shaders.C { return c.p.TokenConsts() }
 
 func (c *tokenCase) step() shaders.Step {
 	return shaders.Step{Tokens: uint32(len(c.seqs)), Seqs: uint32(len(c.seqs))}
@@ -232,7 +232,7 @@ func (c *tokenCase) beside(t *testing.T, what string) {
 	got := gputest.Run(t, cpu, shaders.GDNToken, c.consts(), p, c.step(), b...)
 	made := gputest.Run(t, cpu, shaders.GDNInputs, nil, p, c.step(), b[0], b[1], b[2], b[3], b[4], gputest.Poisoned(len(c.seqs)*c.channels), gputest.Poisoned(len(c.seqs)*2*int(p.HV)))
 	delta := shaders.GDNParams{HK: p.HK, HV: p.HV, Stride: uint32(c.channels)}
-	read := gputest.Run(t, cpu, shaders.GDNStep, c.consts(), delta, c.step(), made[5], made[6], b[3], b[5], b[6])
+	read := gputest.Run(t, cpu, shaders.GDNStep, shaders.C{"K": p.K, "V": p.V}, delta, c.step(), made[5], made[6], b[3], b[5], b[6])
 	for i, want := range [][]uint32{made[4], read[3], read[4]} {
 		if !slices.Equal(got[4+i], want) {
 			t.Errorf("%s: %s differs from the two kernels'", what, shaders.GDNToken.Slots[4+i].Name)
