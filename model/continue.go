@@ -51,6 +51,19 @@ func (s *Session) Continue(ctx context.Context, id, n int) (*Output, error) {
 	return out, out.finite()
 }
 
+// MakeReady makes the recordings by which [Session.Continue] reads the tokens of so many positions, for
+// which the first play would wait otherwise.
+func (r *Runner) MakeReady(ctx context.Context, positions ...int) error {
+	for _, n := range positions {
+		f := r.formFor(1, 1, n+1, false, traceNone)
+		f.goesOn, f.apart = true, r.Opts.Slots > 1
+		if _, err := r.program(ctx, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // goOn plans a play of n passes. Where a slot is free, each pass writes another than it reads.
 func (s *Session) goOn(id, n int) (form, *plan, error) {
 	r := s.r

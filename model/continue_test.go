@@ -227,3 +227,22 @@ func TestGreedyFails(t *testing.T) {
 		cancel()
 	}
 }
+
+// After MakeReady no play makes a program or a pipeline, on this side of a span of keys and beyond it.
+func TestMakeReady(t *testing.T) {
+	d := gputest.GPU(t)
+	m := random(t, d, qwen)
+	r := runner(t, m, model.Options{Tokens: 64, Seqs: 1, Positions: 300, Slots: 3, Rows: 700})
+	s := r.NewSession()
+	if _, err := s.Prefill(t.Context(), ids(250, m.Config.N), false); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.MakeReady(t.Context(), 250, 280); err != nil {
+		t.Fatal(err)
+	}
+	before := d.Counts()
+	continued(t, s, 7, 4, 16, 2)
+	if after := d.Counts(); after.BindGroups != before.BindGroups || after.Pipelines != before.Pipelines || after.Buffers != before.Buffers {
+		t.Errorf("made meanwhile: %+v, before %+v", after, before)
+	}
+}

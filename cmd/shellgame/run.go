@@ -275,8 +275,10 @@ func (g *generation) prepare(m *model.Model, dev webgpu.Device, f modelFlag, ids
 		return nil
 	}
 	defer warm.Release()
-	_, err = warm.Continue(g.app.ctx, ids[0], 1)
-	return err
+	if _, err = warm.Continue(g.app.ctx, ids[0], 1); err != nil {
+		return err
+	}
+	return g.runner.MakeReady(g.app.ctx, len(ids), o.Positions-1)
 }
 
 // encode writes a conversation as tokens: by the chat template, else the last message as it is.
