@@ -190,6 +190,9 @@ func gridCases() []gridCase {
 			const n = 2 * texts
 			return [][]uint32{random(n * (heads + 1)), random(2), random(2), upTo(n), gputest.Seqs(alone(n)...), gputest.Poisoned(n*heads + 1), gputest.Poisoned(n + 1), gputest.Poisoned(n + 1)}
 		}},
+		{name: "attn_token", kernel: shaders.AttnToken, c: shaders.C{"HD": 4}, params: shaders.AttnTokenParams{H: heads, KVH: 1, XStride: (heads + 2) * 4, Eps: 1e-6, Each: 1, Scale: 0.5}, step: shaders.Step{Tokens: texts, Seqs: texts, Keys: 1}, outs: []int{5, 6, 7}, bufs: func() [][]uint32 {
+			return [][]uint32{random(texts * (heads + 2) * 4), random(8), random(2), upTo(texts), gputest.Seqs(alone(texts)...), gputest.Poisoned((texts + 1) * 4), gputest.Poisoned((texts + 1) * 4), gputest.Poisoned(texts*heads*4 + 1)}
+		}},
 		{name: "matvec_step", kernel: shaders.MatVecStep, c: shaders.C{"W_KIND": shaders.F16, "PER": 2, "LANES": 32}, params: shaders.MatVecStepParams{D: 8, N: 8 * beyond, XStride: 8, YStride: 8 * beyond}, step: shaders.Step{Tokens: 1}, outs: []int{4}, bufs: func() [][]uint32 {
 			return [][]uint32{random(8), random(8), random(8), packed(shaders.F16, gputest.Rand(2, 64*beyond, 1)), gputest.Poisoned(8*beyond + 1)}
 		}},
@@ -245,7 +248,7 @@ var unfolded = map[string]string{
 
 // tiled are the kernels whose workgroups compute a whole tile, span or chunk, however little is asked
 // for.
-var tiled = []*shaders.Kernel{shaders.Attention, shaders.AttentionSplit, shaders.MatMul, shaders.MatMulWide, shaders.GDNChunk, shaders.GDNChunkWide}
+var tiled = []*shaders.Kernel{shaders.Attention, shaders.AttentionSplit, shaders.AttnToken, shaders.MatMul, shaders.MatMulWide, shaders.GDNChunk, shaders.GDNChunkWide}
 
 // More workgroups than a dimension holds are folded into y, and compute what the twin does: each of
 // them, and none beyond.

@@ -70,6 +70,9 @@ func TestLimitsOfHeads(t *testing.T) {
 		if hd%4 == 0 {
 			within(shaders.AttentionSplit, c, true)
 		}
+		if hd%4 == 0 && hd <= 256 {
+			within(shaders.AttnToken, c, true)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package shaders_test
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -321,6 +322,256 @@ func TestAttnInputs(t *testing.T) {
 			}
 		}
 	}
+}
+
+// attnTokenTol bounds [shaders.AttnToken]: attention to as many keys, whose query and new key and value
+// are off by what [shaders.AttnInputs] may be, the scores by both.
+func attnTokenTol(hd int) gputest.Tolerance {
+	tol := attentionTol(hd, shaders.AttentionSpan)
+	return gputest.Tolerance{RMS: tol.RMS + 4*tight.RMS, Max: tol.Max + 4*tight.Max}
+}
+
+// attnTokenCase is a play of [shaders.AttnToken]: a sequence for each past, in rows scattered over the
+// caches, of which only those of its past are not poisoned, and a fork that shares the last one's.
+type attnTokenCase struct {
+	p    shaders.AttnTokenParams
+	hd   int
+	seqs []shaders.Seq
+	own  []int      // cache rows of the new tokens
+	bufs [][]uint32 // o last
+}
+
+func newAttnToken(h, kvh, hd, rot int, each uint32, pasts ...int) *attnTokenCase {
+	n := len(pasts) + 1
+	kv, heads := kvh*hd, h+kvh
+	stride := heads*hd + kv + 3
+	c := &attnTokenCase{hd: hd}
+	var maps []uint32
+	cached := n
+	for _, past := range pasts {
+		cached += past
+	}
+	free := rand.New(rand.NewPCG(uint64(hd), uint64(n))).Perm(cached)
+	k, v := gputest.Poisoned((cached+1)*kv), gputest.Poisoned((cached+1)*kv)
+	longest := 0
+	for i, past := range append(slices.Clone(pasts), pasts[len(pasts)-1]) {
+		maps = append(maps, gputest.Poison) // between the maps
+		// Tokens are not in the order of their sequences.
+		s := shaders.Seq{Start: uint32((i + 1) % n), Count: 1, Past: uint32(past), Map: uint32(len(maps))}
+		longest = max(longest, past)
+		for j := range past {
+			if i == n-1 {
+				maps = append(maps, maps[int(c.seqs[i-1].Map)+j])
+				continue
+			}
+			row := free[0]
+			free = free[1:]
+			maps = append(maps, uint32(row))
+			copy(k[row*kv:], gputest.F32(gputest.Rand(uint64(100+row), kv, 1)))
+			copy(v[row*kv:], gputest.F32(gputest.Rand(uint64(9000+row), kv, 1)))
+		}
+		c.own = append(c.own, free[0])
+		maps = append(maps, uint32(free[0]))
+		free = free[1:]
+		c.seqs = append(c.seqs, s)
+	}
+	positions := longest // the last position takes the table's last row
+	angles := make([]float32, max(positions, 1)*max(rot, 2))
+	for i := range angles {
+		angles[i] = float32(math.Sin(float64(i/2)*0.7 + float64(i%2)*math.Pi/2))
+	}
+	weights := heads * hd
+	if each == 1 {
+		weights = 2 * hd
+	}
+	c.p = shaders.AttnTokenParams{H: uint32(h), KVH: uint32(kvh), Rot: uint32(rot), XStride: uint32(stride), Positions: uint32(max(positions, 1)), Eps: 1e-6, Each: each, Scale: float32(1 / math.Sqrt(float64(hd)))}
+	c.bufs = [][]uint32{
+		append(gputest.F32(gputest.Rand(1, n*stride, 0.7)), gputest.Poison),
+		gputest.F32(gputest.Rand(2, weights, 1)),
+		gputest.F32(angles),
+		append(maps, gputest.Poison),
+		gputest.Seqs(c.seqs...),
+		k, v,
+		gputest.Poisoned((n + 1) * h * hd),
+	}
+	return c
+}
+
+func (c *attnTokenCase) consts() shaders.C { return shaders.C{"HD": uint32(c.hd)} }
+
+func (c *attnTokenCase) step() shaders.Step {
+	n := uint32(len(c.seqs))
+	return shaders.Step{Tokens: n, Seqs: n, Keys: shaders.AttentionSpan}
+}
+
+var attnTokenOuts = []int{5, 6, 7}
+
+// The one kernel gives what the two that it stands for give: shared keys, rotation of nothing, a part and
+// all, norms of each head and of all, windows, no past and as much as there may be.
+func TestAttnToken(t *testing.T) {
+	for _, s := range []struct {
+		h, kvh, hd, rot int
+		pasts           []int
+		windows         []uint32
+	}{
+		{2, 1, 4, 4, []int{0, 1, 5, 255}, []uint32{0, 1, 3}},
+		{6, 2, 12, 8, []int{63, 0, 200, 5}, []uint32{0, 7}},
+		{5, 5, 20, 0, []int{31, 32, 33}, []uint32{0}},
+		{4, 4, 32, 32, []int{0, 1, 5, 63, 200, 255}, []uint32{0, 1, 2, 40, 256}},
+		{4, 1, 64, 16, []int{64, 129}, []uint32{0, 65}},
+		{4, 2, 128, 64, []int{5, 255, 130}, []uint32{0, 100}},
+		{2, 1, 256, 64, []int{0, 1, 63, 200, 255}, []uint32{0, 33, 64}},
+		{9, 3, 128, 0, []int{2}, []uint32{0}},
+		{36, 4, 128, 128, []int{7}, []uint32{0}},
+		{35, 35, 128, 32, []int{3}, []uint32{0}}, // more heads than a norm takes at once
+	} {
+		for _, each := range []uint32{0, 1} {
+			c := newAttnToken(s.h, s.kvh, s.hd, s.rot, each, s.pasts...)
+			for _, window := range s.windows {
+				c.p.Window = window
+				what := fmt.Sprintf("%+v each %d window %d", s, each, window)
+				gputest.Check(t, what, attnTokenTol(s.hd), shaders.AttnToken, c.consts(), c.p, c.step(), attnTokenOuts, c.bufs...)
+				c.beside(t, what)
+			}
+			c.keeps(t, fmt.Sprintf("%+v each %d", s, each))
+		}
+	}
+}
+
+// beside compares the twin with those of the two kernels, one after the other.
+func (c *attnTokenCase) beside(t *testing.T, what string) {
+	t.Helper()
+	made, want := c.two(t, shaders.AttentionSplit, shaders.C{"HD": uint32(c.hd), "ONE": 1})
+	got := gputest.Run(t, webgpu.NewCPU(), shaders.AttnToken, c.consts(), c.p, c.step(), c.bufs...)
+	for i, want := range [][]uint32{made[6], made[7], want} {
+		if !slices.Equal(got[5+i], want) {
+			t.Errorf("%s: %s differs from the two kernels'", what, shaders.AttnToken.Slots[5+i].Name)
+		}
+	}
+}
+
+// two plays the twins of [shaders.AttnInputs] and an attention, and gives the first's buffers and the
+// second's output.
+func (c *attnTokenCase) two(t *testing.T, attention *shaders.Kernel, consts shaders.C) (made [][]uint32, o []uint32) {
+	t.Helper()
+	cpu, p, b := webgpu.NewCPU(), c.p, c.bufs
+	stride := (p.H + p.KVH) * uint32(c.hd)
+	in := shaders.AttnInputsParams{H: p.H, KVH: p.KVH, HD: uint32(c.hd), Rot: p.Rot, XStride: p.XStride, Positions: p.Positions, Eps: p.Eps, Each: p.Each}
+	made = gputest.Run(t, cpu, shaders.AttnInputs, nil, in, c.step(), b[0], b[1], b[2], b[3], b[4], gputest.Poisoned(len(c.seqs)*int(stride)), b[5], b[6])
+	of := make([]uint32, len(c.seqs))
+	for i, s := range c.seqs {
+		of[s.Start] = uint32(i)
+	}
+	softmax := shaders.AttentionParams{H: p.H, KVH: p.KVH, QStride: stride, Window: p.Window, Scale: p.Scale}
+	return made, gputest.Run(t, cpu, attention, consts, softmax, c.step(), made[5], made[6], made[7], b[3], b[4], of, b[7])[6]
+}
+
+// keeps reports what changes of the caches beyond the new rows, to the bit.
+func (c *attnTokenCase) keeps(t *testing.T, what string) {
+	t.Helper()
+	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+		got := gputest.Run(t, d, shaders.AttnToken, c.consts(), c.p, c.step(), c.bufs...)
+		kv := int(c.p.KVH) * c.hd
+		for _, slot := range []int{5, 6} {
+			for i, w := range got[slot] {
+				if fresh := slices.Contains(c.own, i/kv); w != c.bufs[slot][i] != fresh {
+					t.Fatalf("%s: %s row %d of a new token: %v; word %d was %#x and is %#x", what, shaders.AttnToken.Slots[slot].Name, i/kv, fresh, i, c.bufs[slot][i], w)
+				}
+			}
+		}
+	})
+}
+
+// A window that has left a position of a longer sequence behind is one span, wherever it is.
+func TestAttnTokenFar(t *testing.T) {
+	for _, window := range []uint32{100, shaders.AttentionSpan} {
+		c := newAttnToken(2, 1, 32, 32, 1, 300, 700)
+		c.p.Window = window
+		what := fmt.Sprintf("window %d", window)
+		tol := attnTokenTol(32)
+		gputest.Check(t, what, tol, shaders.AttnToken, c.consts(), c.p, c.step(), attnTokenOuts, c.bufs...)
+		_, want := c.two(t, shaders.Attention, c.consts())
+		got := gputest.Run(t, webgpu.NewCPU(), shaders.AttnToken, c.consts(), c.p, c.step(), c.bufs...)
+		gputest.Close(t, what+" beside attention", tol, gputest.Floats(got[7]), gputest.Floats(want))
+	}
+}
+
+// Scores all equal, and so far apart that what no token sees would win: the output is finite, and without
+// a past the new value itself.
+func TestAttnTokenExtremes(t *testing.T) {
+	const h, hd = 8, 12
+	for name, scale := range map[string]float32{"flat": 0, "huge": 1e5, "the least": -1e5} {
+		c := newAttnToken(h, h, hd, 8, 1, 2, 90, 0)
+		c.p.Scale = scale
+		gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
+			o := gputest.Floats(gputest.Run(t, d, shaders.AttnToken, c.consts(), c.p, c.step(), c.bufs...)[7])
+			for i, x := range o[:len(c.seqs)*h*hd] {
+				if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
+					t.Fatalf("%s: [%d] is %v", name, i, x)
+				}
+			}
+			for _, s := range c.seqs[2:] {
+				value := gputest.Floats(c.bufs[0])[s.Start*c.p.XStride+2*h*hd:][:h*hd]
+				gputest.Close(t, name+" without a past", tight, o[s.Start*h*hd:][:h*hd], value)
+			}
+		})
+		if scale == 0 {
+			gputest.Check(t, name, attnTokenTol(hd), shaders.AttnToken, c.consts(), c.p, c.step(), attnTokenOuts, c.bufs...)
+		}
+	}
+}
+
+// A play that reads another row, head, position or weight is caught.
+func TestAttnTokenBroken(t *testing.T) {
+	const h, kvh, hd = 4, 2, 12
+	c := newAttnToken(h, kvh, hd, 8, 1, 40, 0, 70)
+	c.p.Window = 50
+	got := gputest.Run(t, gputest.GPU(t), shaders.AttnToken, c.consts(), c.p, c.step(), c.bufs...)
+	for name, spoil := range map[string]func(b *attnTokenCase){
+		"window":             func(b *attnTokenCase) { b.p.Window = 49 },
+		"scale":              func(b *attnTokenCase) { b.p.Scale *= 1.001 },
+		"no rotation":        func(b *attnTokenCase) { b.p.Rot = 0 },
+		"one angle":          func(b *attnTokenCase) { b.bufs[2][40*8+1] ^= 1 << 31 },
+		"the last position":  func(b *attnTokenCase) { b.p.Positions-- },
+		"eps":                func(b *attnTokenCase) { b.p.Eps = 1e-2 },
+		"q's norm":           func(b *attnTokenCase) { b.bufs[1][hd-1] ^= 1 << 31 },
+		"k's norm":           func(b *attnTokenCase) { b.bufs[1][2*hd-1] ^= 1 << 31 },
+		"another token":      func(b *attnTokenCase) { b.seqs[0].Start = b.seqs[1].Start },
+		"one past key":       func(b *attnTokenCase) { b.bufs[5][int(b.bufs[3][b.seqs[0].Map+39])*kvh*hd+hd] ^= 1 << 31 },
+		"one past value":     func(b *attnTokenCase) { b.bufs[6][int(b.bufs[3][b.seqs[0].Map+3])*kvh*hd] ^= 1 << 31 },
+		"one row":            func(b *attnTokenCase) { b.bufs[3][b.seqs[2].Map+60] = b.bufs[3][b.seqs[2].Map+30] },
+		"one of a new value": func(b *attnTokenCase) { b.bufs[0][(h+kvh)*hd+5] ^= 1 << 31 },
+		"heads share a key":  func(b *attnTokenCase) { b.p.KVH = 1 },
+	} {
+		b := *c
+		b.bufs, b.seqs = nil, slices.Clone(c.seqs)
+		for _, words := range c.bufs {
+			b.bufs = append(b.bufs, slices.Clone(words))
+		}
+		spoil(&b)
+		b.bufs[4] = gputest.Seqs(b.seqs...)
+		want := gputest.Run(t, webgpu.NewCPU(), shaders.AttnToken, b.consts(), b.p, b.step(), b.bufs...)
+		wrong := false
+		for _, i := range attnTokenOuts {
+			g, w := gputest.Floats(got[i]), gputest.Floats(want[i])
+			if i < 7 { // of the caches only what is written: past rows are inputs
+				g, w = c.written(g), c.written(w)
+			}
+			wrong = wrong || gputest.Compare(attnTokenTol(hd), g, w).Err != nil
+		}
+		if !wrong {
+			t.Errorf("%s: a wrong twin passed", name)
+		}
+	}
+}
+
+// written are the new tokens' rows of a cache.
+func (c *attnTokenCase) written(cache []float32) (rows []float32) {
+	n := int(c.p.KVH) * c.hd
+	for _, row := range c.own {
+		rows = append(rows, cache[row*n:][:n]...)
+	}
+	return rows
 }
 
 // The row form ends in SwiGLU too.
