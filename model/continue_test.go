@@ -60,77 +60,93 @@ func after(t testing.TB, s *model.Session) (ids []int, v []float32) {
 	return ids, append(v, steps(t, s, []int{5, 6})...)
 }
 
+// hard is a device that does not say that it computes on a CPU, so that it takes the kernels of others.
+type hard struct{ webgpu.Device }
+
+func (d hard) Info() webgpu.Info {
+	i := d.Device.Info()
+	i.Software = false
+	return i
+}
+
 // Tokens read in one play, each what the one before found, are those of plays by themselves: where there
 // are slots to take turns and where there are none, from a slot of one's own or one shared with a fork,
 // which stays as it was; after spans of keys that one workgroup takes and more. No slot or row is lost.
 func TestContinue(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
-		for _, c := range []struct {
-			cfg           string
-			prompt, slots int
-			fork          bool
-			lengths       []int
-		}{
-			{hybrid, 9, 3, false, []int{1, 2, 3, 16}},
-			{hybrid, 3, 2, false, []int{16, 1}},
-			{hybrid, 9, 4, true, []int{2, 5}},
-			{hybrid, 9, 2, true, []int{4, 3}},
-			{qwen, 250, 3, false, []int{4, 7, 2}},
-		} {
-			what := fmt.Sprintf("after %d tokens, %d slots, fork %v", c.prompt, c.slots, c.fork)
-			m := random(t, d, c.cfg)
-			r := runner(t, m, model.Options{Tokens: 64, Seqs: 1, Positions: 300, Slots: c.slots, Rows: 700})
-			total := 0
-			for _, n := range c.lengths {
-				total += n
-			}
-			prompt := ids(c.prompt, m.Config.N)
-			read := func() *model.Session {
-				s := r.NewSession()
-				if _, err := s.Prefill(t.Context(), prompt, false); err != nil {
-					t.Fatal(err)
-				}
-				return s
-			}
-			s := read()
-			want := oneByOne(t, s, 7, total)
-			wantIDs, wantLeft := after(t, s)
-			s.Release()
-			s = read()
-			var fork *model.Session
-			var forked []float32
-			if c.fork {
-				fork = s.Fork()
-				forked = state(t, fork, 0)
-			}
-			if got := continued(t, s, 7, c.lengths...); !slices.Equal(got, want) {
-				t.Errorf("%s: got %v, want %v", what, got, want)
-			}
-			if c.fork {
-				gputest.Close(t, what+": the fork's state", gputest.Tolerance{}, state(t, fork, 0), forked)
-				fork.Release()
-			}
-			gotIDs, left := after(t, s)
-			if !slices.Equal(gotIDs, wantIDs) {
-				t.Errorf("%s: the session has read %v, want %v", what, gotIDs, wantIDs)
-			}
-			gputest.Close(t, what+": what is left", close4, left, wantLeft)
-			s.Release()
-			var all []*model.Session
-			for range c.slots { // each of them free again, and rows for a whole session
-				s := r.NewSession()
-				if _, err := s.Step(t.Context(), 1, false); err != nil {
-					t.Fatalf("%s: afterwards: %v", what, err)
-				}
-				all = append(all, s)
-			}
-			for range 4 {
-				if _, err := all[0].Prefill(t.Context(), prompt[:min(len(prompt), 64)], false); err != nil {
-					t.Fatalf("%s: afterwards: %v", what, err)
-				}
-			}
+		t.Run("as it is", func(t *testing.T) { continues(t, d) })
+		if i := d.Info(); i.Software && i.Kind != "cpu" {
+			t.Run("as hardware", func(t *testing.T) { continues(t, hard{d}) })
 		}
 	})
+}
+
+func continues(t *testing.T, d webgpu.Device) {
+	for _, c := range []struct {
+		cfg           string
+		prompt, slots int
+		fork          bool
+		lengths       []int
+	}{
+		{hybrid, 9, 3, false, []int{1, 2, 3, 16}},
+		{hybrid, 3, 2, false, []int{16, 1}},
+		{hybrid, 9, 4, true, []int{2, 5}},
+		{hybrid, 9, 2, true, []int{4, 3}},
+		{qwen, 250, 3, false, []int{4, 7, 2}},
+	} {
+		what := fmt.Sprintf("after %d tokens, %d slots, fork %v", c.prompt, c.slots, c.fork)
+		m := random(t, d, c.cfg)
+		r := runner(t, m, model.Options{Tokens: 64, Seqs: 1, Positions: 300, Slots: c.slots, Rows: 700})
+		total := 0
+		for _, n := range c.lengths {
+			total += n
+		}
+		prompt := ids(c.prompt, m.Config.N)
+		read := func() *model.Session {
+			s := r.NewSession()
+			if _, err := s.Prefill(t.Context(), prompt, false); err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		s := read()
+		want := oneByOne(t, s, 7, total)
+		wantIDs, wantLeft := after(t, s)
+		s.Release()
+		s = read()
+		var fork *model.Session
+		var forked []float32
+		if c.fork {
+			fork = s.Fork()
+			forked = state(t, fork, 0)
+		}
+		if got := continued(t, s, 7, c.lengths...); !slices.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+		if c.fork {
+			gputest.Close(t, what+": the fork's state", gputest.Tolerance{}, state(t, fork, 0), forked)
+			fork.Release()
+		}
+		gotIDs, left := after(t, s)
+		if !slices.Equal(gotIDs, wantIDs) {
+			t.Errorf("%s: the session has read %v, want %v", what, gotIDs, wantIDs)
+		}
+		gputest.Close(t, what+": what is left", close4, left, wantLeft)
+		s.Release()
+		var all []*model.Session
+		for range c.slots { // each of them free again, and rows for a whole session
+			s := r.NewSession()
+			if _, err := s.Step(t.Context(), 1, false); err != nil {
+				t.Fatalf("%s: afterwards: %v", what, err)
+			}
+			all = append(all, s)
+		}
+		for range 4 {
+			if _, err := all[0].Prefill(t.Context(), prompt[:min(len(prompt), 64)], false); err != nil {
+				t.Fatalf("%s: afterwards: %v", what, err)
+			}
+		}
+	}
 }
 
 // What a play cannot go on by is refused, and leaves the session as it was.
@@ -244,5 +260,22 @@ func TestMakeReady(t *testing.T) {
 	continued(t, s, 7, 4, 16, 2)
 	if after := d.Counts(); after.BindGroups != before.BindGroups || after.Pipelines != before.Pipelines || after.Buffers != before.Buffers {
 		t.Errorf("made meanwhile: %+v, before %+v", after, before)
+	}
+}
+
+// A pass takes as many dispatches as this, and no more come in unseen: five a layer and four around all; two
+// more where norms stand behind the sublayers, and one for heads that are not whole vectors.
+func TestContinueDispatches(t *testing.T) {
+	for _, c := range []struct {
+		cfg  string
+		want int
+	}{{qwen, 3*5 + 4}, {hybrid, 3*5 + 4 + 2 + 1}} {
+		d := webgpu.NewCPU()
+		r := runner(t, random(t, d, c.cfg), model.Options{Tokens: 8, Seqs: 1, Positions: 40, Slots: 3, Rows: 80})
+		before := d.Counts().Dispatches
+		continued(t, r.NewSession(), 1, 6)
+		if got := d.Counts().Dispatches - before; got != 6*c.want {
+			t.Errorf("six tokens took %d dispatches, want %d", got, 6*c.want)
+		}
 	}
 }

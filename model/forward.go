@@ -275,7 +275,7 @@ func (c *recorder) gdnLayer(i int, _ config.Layer, norm, y string, add uint32) {
 // whether it did: it takes a token that reads one slot and writes another, and leaves nothing for a trace.
 func (c *recorder) gdnToken(n layerNames) bool {
 	p := c.gdnParams()
-	if !c.f.apart || c.r.Opts.Switches.Store != "" || !p.OK() {
+	if !c.f.apart || c.r.software || c.r.Opts.Switches.Store != "" || !p.OK() {
 		return false
 	}
 	c.op("gdn.token", shaders.GDNToken, p.TokenConsts(), p, c.buf("gdn.in"), c.taps(), c.weight(c.layer+"gdn.rates"), c.buf("seqs"), c.buf(n.tail), c.buf(n.state), c.buf(n.o))
@@ -371,8 +371,10 @@ func (c *recorder) attentionLayer(i int, l config.Layer, before, y string, add u
 	q, kv := uint32(cfg.Heads*cfg.HeadDim), uint32(cfg.KVHeads*cfg.HeadDim)
 	in := uint32(r.attnIn())
 	c.normed(before, "attn.in", "x", "attn.in")
-	c.attentionInputs(l, r.names[i])
-	c.attention(i, l, r.names[i].qk)
+	if !c.attnToken(l, r.names[i]) {
+		c.attentionInputs(l, r.names[i])
+		c.attention(i, l, r.names[i].qk)
+	}
 	if r.Opts.Switches.layerOff(i) {
 		return
 	}
@@ -389,6 +391,37 @@ func (c *recorder) attentionLayer(i int, l config.Layer, before, y string, add u
 	c.linear("attn.out", c.layer+"attn.out", "attn.o", y, shaders.MatMulParams{D: q, Add: add})
 }
 
+// attnToken makes of an attention layer's projection what its attention gives, in one dispatch, and reports
+// whether it did: it takes a token that sees few keys, and leaves nothing for a trace.
+func (c *recorder) attnToken(l config.Layer, n layerNames) bool {
+	cfg, r := c.cfg, c.r
+	if !c.f.goesOn || !c.f.near || cfg.HeadDim > shaders.MostTokenHead {
+		return false
+	}
+	norms := c.weight(c.layer + "attn.norms")
+	p := shaders.AttnTokenParams{
+		H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), XStride: uint32(r.attnIn()), Positions: uint32(r.Opts.Positions),
+		Eps: cfg.RMSEps, Each: c.each(), Window: uint32(l.Window), Scale: c.scale(),
+	}
+	table := norms // not read
+	if l.Rope != nil {
+		p.Rot, table = uint32(l.Rope.Dim), c.buf(r.ropes[l.Rope])
+	}
+	c.op("attn.token", shaders.AttnToken, shaders.C{"HD": uint32(cfg.HeadDim)}, p, c.buf("attn.in"), norms, table, c.buf("rows"), c.buf("seqs"), c.buf(n.kCache), c.buf(n.vCache), c.buf("attn.o"))
+	return true
+}
+
+// each is 1 where q and k are normalised head by head.
+func (c *recorder) each() uint32 {
+	if c.cfg.HeadNorm {
+		return 1
+	}
+	return 0
+}
+
+// scale is the factor on attention's scores.
+func (c *recorder) scale() float32 { return float32(1 / math.Sqrt(float64(c.cfg.HeadDim))) }
+
 // attentionInputs makes of an attention layer's projection what the attention reads: q and k, normalised
 // and rotated, and the keys and values in the cache.
 func (c *recorder) attentionInputs(l config.Layer, n layerNames) {
@@ -402,10 +435,7 @@ func (c *recorder) attentionInputs(l config.Layer, n layerNames) {
 		rot, table = uint32(l.Rope.Dim), c.buf(r.ropes[l.Rope])
 	}
 	if c.f.few {
-		p := shaders.AttnInputsParams{H: h, KVH: kvh, HD: hd, Rot: rot, XStride: in, Positions: uint32(r.Opts.Positions), Eps: cfg.RMSEps}
-		if cfg.HeadNorm {
-			p.Each = 1
-		}
+		p := shaders.AttnInputsParams{H: h, KVH: kvh, HD: hd, Rot: rot, XStride: in, Positions: uint32(r.Opts.Positions), Eps: cfg.RMSEps, Each: c.each()}
 		var small shaders.C
 		if r.software {
 			small = shaders.C{"RED_WG": 16}
@@ -487,7 +517,7 @@ func (c *recorder) attention(i int, l config.Layer, qk string) {
 	rows, seqs, of := c.buf("rows"), c.buf("seqs"), c.buf("token_seq")
 	k, v := c.buf(n.kCache), c.buf(n.vCache)
 	consts := shaders.C{"HD": uint32(cfg.HeadDim)}
-	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: float32(1 / math.Sqrt(float64(cfg.HeadDim)))}
+	p := shaders.AttentionParams{H: uint32(cfg.Heads), KVH: uint32(cfg.KVHeads), QStride: q + kv, Window: uint32(l.Window), ProbsStride: uint32(c.r.Opts.Positions), Scale: c.scale()}
 	switch {
 	case c.f.far:
 		c.op("attn.spans", shaders.AttentionSplit, consts, p, c.buf(qk), k, v, rows, seqs, of, c.buf("attn.parts"))

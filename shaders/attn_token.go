@@ -14,10 +14,13 @@ type AttnTokenParams struct {
 	_, _, _   uint32
 }
 
+// MostTokenHead is the largest head dim of [AttnToken].
+const MostTokenHead = 256
+
 // AttnToken is [AttnInputs] and [AttentionSplit] with ONE = 1 in one dispatch, for one token of each
 // sequence: where a dispatch costs more than its sums. x [T, XStride] holds q [H, HD], k and v [KVH, HD]
 // from column 0 on; o [T, H, HD] is what the token reads. The constant HD is a multiple of four, at most
-// 256.
+// MostTokenHead.
 //
 // Every sequence has one token, Count 1, which sees at most [AttentionSpan] keys with its own; one of
 // another count, or that sees more, is not this kernel's. The cache row that it writes is no row that
