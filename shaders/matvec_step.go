@@ -68,15 +68,17 @@ func matVecSteps() []C {
 }
 
 // Consts are the kernel's constants for weights of a kind. So many invocations share two rows that each
-// has up to four vectors of them.
+// has up to four vectors of them; of long rows they have more, and most of these on their way at once.
 func (p *MatVecStepParams) Consts(kind, norm, glu uint32) C {
 	c := C{"W_KIND": kind, "NORM": norm, "GLU": glu, "PER": vectorOf(kind) / 4, "D": p.D, "N": p.N, "LANES": 8}
 	if norm == NormGated {
 		c["HEAD_EACH"] = ceilDiv(p.V, 4*headLanes)
 	}
-	for vectors := p.D / vectorOf(kind); c["LANES"] < 64 && 4*c["LANES"] < vectors; {
+	vectors := p.D / vectorOf(kind)
+	for c["LANES"] < 64 && 4*c["LANES"] < vectors {
 		c["LANES"] *= 2
 	}
+	c["DEPTH"] = min(ceilDiv(vectors, c["LANES"]), 8)
 	return c
 }
 

@@ -29,6 +29,8 @@ const N: u32 = 128u; // p.n
 const D4: u32 = D / 4u;
 const VECTORS: u32 = D4 / PER; // of a row of w
 const LANES: u32 = 16u; // invocations that share two rows of w, a multiple of eight
+const DEPTH: u32 = 1u; // vectors of each that one of them has on their way at once
+const ROUNDS: u32 = (VECTORS + DEPTH * LANES - 1u) / (DEPTH * LANES);
 const WG: u32 = 128u;
 const PAIRS: u32 = WG / LANES;
 const MADE: u32 = N / (1u + GLU); // elements of a row of y
@@ -70,13 +72,12 @@ fn product(v: vec4<u32>, d: u32) -> f32 {
     return dot(vec4<f32>(low.x, high.x, low.y, high.y), sh_x[d]) + dot(vec4<f32>(low.z, high.z, low.w, high.w), sh_x[n + d]);
 }
 
-// The scales of four vectors of row n of w: d and those LANES apart. Those of I8 are the row's.
-fn scales(n: u32, d: u32, end: u32) -> vec4<f32> {
+// The scale of vector c of row n of w. That of I8 is the row's.
+fn scale_at(n: u32, c: u32) -> f32 {
     if (W_KIND == 4u) {
-        return vec4<f32>(scale_of(n, 32u * min(d, end)), scale_of(n, 32u * min(d + LANES, end)),
-            scale_of(n, 32u * min(d + 2u * LANES, end)), scale_of(n, 32u * min(d + 3u * LANES, end)));
+        return scale_of(n, 32u * c);
     }
-    return vec4<f32>(1.0);
+    return 1.0;
 }
 
 fn silu4(v: vec4<f32>) -> vec4<f32> {
@@ -172,27 +173,24 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
         @builtin(local_invocation_index) i: u32) {
     let each = 2u - GLU; // elements that a pair of rows makes
     let blocks = (MADE + PAIRS * each - 1u) / (PAIRS * each);
-    let end = VECTORS - 1u;
     let number = group_number(group, groups);
     let lane = i % LANES;
     let n = ((number % blocks) * PAIRS + i / LANES) * each;
     let na = min(n, MADE - 1u); // beyond the last row it is read again
     let nb = select(min(n + 1u, MADE - 1u), MADE + na, GLU == 1u);
-    let a = na * VECTORS;
-    let b = nb * VECTORS;
 
     // The first of w are on their way while x is made ready.
-    var d: u32 = lane;
-    var a0: vec4<u32> = w[a + min(d, end)];
-    var b0: vec4<u32> = w[b + min(d, end)];
-    var a1: vec4<u32> = w[a + min(d + LANES, end)];
-    var b1: vec4<u32> = w[b + min(d + LANES, end)];
-    var a2: vec4<u32> = w[a + min(d + 2u * LANES, end)];
-    var b2: vec4<u32> = w[b + min(d + 2u * LANES, end)];
-    var a3: vec4<u32> = w[a + min(d + 3u * LANES, end)];
-    var b3: vec4<u32> = w[b + min(d + 3u * LANES, end)];
-    var sa: vec4<f32> = scales(na, d, end);
-    var sb: vec4<f32> = scales(nb, d, end);
+    var w_a: array<vec4<u32>, DEPTH> = array<vec4<u32>, DEPTH>();
+    var w_b: array<vec4<u32>, DEPTH> = array<vec4<u32>, DEPTH>();
+    var scale_a: array<f32, DEPTH> = array<f32, DEPTH>();
+    var scale_b: array<f32, DEPTH> = array<f32, DEPTH>();
+    for (var e: u32 = 0u; e < DEPTH; e = e + 1u) {
+        let c = min(e * LANES + lane, VECTORS - 1u);
+        w_a[e] = w[na * VECTORS + c];
+        w_b[e] = w[nb * VECTORS + c];
+        scale_a[e] = scale_at(na, c);
+        scale_b[e] = scale_at(nb, c);
+    }
     let rows = select(step.tokens, step.outs, p.rows == 1u);
     let r = min(number / blocks, rows - 1u); // beyond the last it is read again, and not written
     var square: f32 = 0.0;
@@ -210,37 +208,23 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     }
     var sum_a: f32 = 0.0;
     var sum_b: f32 = 0.0;
-    loop {
-        if (d < VECTORS) {
-            sum_a = sum_a + product(a0, d) * sa.x;
-            sum_b = sum_b + product(b0, d) * sb.x;
+    for (var round: u32 = 0u; round < ROUNDS; round = round + 1u) {
+        for (var e: u32 = 0u; e < DEPTH; e = e + 1u) {
+            let c = (round * DEPTH + e) * LANES + lane;
+            if (c < VECTORS) {
+                sum_a = sum_a + product(w_a[e], c) * scale_a[e];
+                sum_b = sum_b + product(w_b[e], c) * scale_b[e];
+            }
         }
-        if (d + LANES < VECTORS) {
-            sum_a = sum_a + product(a1, d + LANES) * sa.y;
-            sum_b = sum_b + product(b1, d + LANES) * sb.y;
+        if (round + 1u < ROUNDS) {
+            for (var e: u32 = 0u; e < DEPTH; e = e + 1u) {
+                let c = min(((round + 1u) * DEPTH + e) * LANES + lane, VECTORS - 1u);
+                w_a[e] = w[na * VECTORS + c];
+                w_b[e] = w[nb * VECTORS + c];
+                scale_a[e] = scale_at(na, c);
+                scale_b[e] = scale_at(nb, c);
+            }
         }
-        if (d + 2u * LANES < VECTORS) {
-            sum_a = sum_a + product(a2, d + 2u * LANES) * sa.z;
-            sum_b = sum_b + product(b2, d + 2u * LANES) * sb.z;
-        }
-        if (d + 3u * LANES < VECTORS) {
-            sum_a = sum_a + product(a3, d + 3u * LANES) * sa.w;
-            sum_b = sum_b + product(b3, d + 3u * LANES) * sb.w;
-        }
-        d = d + 4u * LANES;
-        if (d >= VECTORS) {
-            break;
-        }
-        a0 = w[a + d];
-        b0 = w[b + d];
-        a1 = w[a + min(d + LANES, end)];
-        b1 = w[b + min(d + LANES, end)];
-        a2 = w[a + min(d + 2u * LANES, end)];
-        b2 = w[b + min(d + 2u * LANES, end)];
-        a3 = w[a + min(d + 3u * LANES, end)];
-        b3 = w[b + min(d + 3u * LANES, end)];
-        sa = scales(na, d, end);
-        sb = scales(nb, d, end);
     }
     sh_sum[i] = vec4<f32>(sum_a, sum_b, square, 0.0);
     workgroupBarrier();
