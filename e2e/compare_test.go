@@ -83,7 +83,7 @@ func TestSwitches(t *testing.T) {
 			p.press(".cell.layer-cell[data-layer='2']")
 			p.wait("document.getElementById('changes-text').textContent.includes('layer 2 off') && " + same)
 			p.press(".cell[data-layer='0'][data-head='1']")
-			p.wait("document.getElementById('changes-text').textContent === 'changed: beta clamped at 1; layer 2 off; head 0.1 off' && " + same)
+			p.wait("document.getElementById('changes-text').textContent === 'changed: beta clamped at 1; layer 2 off; head 1 of layer 0 off' && " + same)
 			p.press(".toggle input")
 			p.wait("document.getElementById('changes-text').textContent.includes('decay off') && " + same)
 			p.shot("switches-" + c.name)

@@ -23,7 +23,7 @@ import (
 
 // deviceFlag picks what computes.
 type deviceFlag struct {
-	Device string `help:"What computes: auto takes a GPU that passes the self-test, else the CPU (auto, vulkan, metal, dx12, browser or cpu)." enum:"auto,vulkan,metal,dx12,browser,cpu" default:"auto"`
+	Device string `help:"What computes: auto takes a GPU that passes the self-test, else the CPU. Of vulkan, metal, dx12, browser and cpu, browser is for check, verify and eval." enum:"auto,vulkan,metal,dx12,browser,cpu" default:"auto"`
 }
 
 // open opens the device in this process.

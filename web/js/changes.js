@@ -34,7 +34,7 @@ export function describe(switches = {}, patches = []) {
   if (s.beta) out.push(`beta ${betas[s.beta]}`);
   for (const [k, name] of Object.entries(parts)) if (s[k] === false) out.push(`${name} off`);
   if (s.layers) out.push(`${plural(s.layers, "layer")} off`);
-  if (s.heads) out.push(`${plural(s.heads.map(([l, h]) => `${l}.${h}`), "head")} off`);
+  for (const layer of new Set((s.heads ?? []).map(([l]) => l))) out.push(`${plural(s.heads.filter(([l]) => l === layer).map(([, h]) => h), "head")} of layer ${layer} off`);
   if (s.store) out.push(`state stored as ${s.store}`);
   for (const p of patches) out.push(describePatch(p));
   return out;

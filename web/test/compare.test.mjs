@@ -26,9 +26,9 @@ test("switches: a layer or a head goes off and on again", () => {
 
 test("switches: what is changed, in words", () => {
   assert.deepEqual(describe({}), []);
-  assert.deepEqual(describe({ beta: "clamp", conv: false, layers: [2], heads: [[0, 1], [0, 2]], store: "bf16" },
+  assert.deepEqual(describe({ beta: "clamp", conv: false, layers: [2], heads: [[0, 1], [0, 2], [1, 3]], store: "bf16" },
     [{ t: 4, from: "zero" }, { t: 5, layer: 1, from: "model", model: "st-gdn-pos" }, { t: 6, layer: 1, head: 2, from: "program", program: "x", at: 3 }]),
-  ["beta clamped at 1", "short convolution off", "layer 2 off", "heads 0.1, 0.2 off", "state stored as bf16",
+  ["beta clamped at 1", "short convolution off", "layer 2 off", "heads 1, 2 of layer 0 off", "head 3 of layer 1 off", "state stored as bf16",
     "state set to zero after word 4", "state of layer 1 taken from st-gdn-pos after word 5", "state of layer 1 head 2 taken from another program, word 3 after word 6"]);
 });
 
