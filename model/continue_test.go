@@ -63,23 +63,14 @@ func after(t testing.TB, r *model.Runner, s *model.Session) (ids []int, v []floa
 	return ids, append(v, steps(t, s, []int{5, 6})...)
 }
 
-// hard is a device that does not say that it computes on a CPU, so that it takes the kernels of others.
-type hard struct{ webgpu.Device }
-
-func (d hard) Info() webgpu.Info {
-	i := d.Device.Info()
-	i.Software = false
-	return i
-}
-
 // Tokens read in one play, each what the one before found, are those of plays by themselves: where there
 // are slots to take turns and where there are none, from a slot of one's own or one shared with a fork,
 // which stays as it was; after spans of keys that one workgroup takes and more. No slot or row is lost.
 func TestContinue(t *testing.T) {
 	gputest.Devices(t, func(t *testing.T, d webgpu.Device) {
 		t.Run("as it is", func(t *testing.T) { continues(t, d) })
-		if i := d.Info(); i.Software && i.Kind != "cpu" {
-			t.Run("as hardware", func(t *testing.T) { continues(t, hard{d}) })
+		if gputest.Lavapipe(d) {
+			t.Run("as hardware", func(t *testing.T) { continues(t, gputest.Hardware(d)) })
 		}
 	})
 }

@@ -53,10 +53,9 @@ func TestGolden(t *testing.T) {
 		for dir, golden := range cases {
 			pass(t, d, dir, golden)
 		}
-		// What a GPU would plan, on the Vulkan driver that computes on a CPU.
-		if info := d.Info(); info.Software && info.Kind == "vulkan" {
+		if gputest.Lavapipe(d) {
 			for _, dir := range []string{"testdata/golden/olmo-hybrid", "testdata/golden/olmo-hybrid-vheads-odd", "web/zoo/sbr-hybrid-neg"} {
-				pass(t, hardware{d}, dir, cases[dir])
+				pass(t, gputest.Hardware(d), dir, cases[dir])
 			}
 		}
 	})
@@ -71,15 +70,6 @@ func pass(t *testing.T, d webgpu.Device, dir, golden string) {
 	if !c.Pass {
 		t.Errorf("%s failed", dir)
 	}
-}
-
-// hardware calls itself a GPU.
-type hardware struct{ webgpu.Device }
-
-func (d hardware) Info() webgpu.Info {
-	info := d.Device.Info()
-	info.Software = false
-	return info
 }
 
 // A checkpoint beside another one's golden file must fail.

@@ -110,3 +110,21 @@ func (p *limitedProgram) Play(ctx context.Context, step shaders.Step) ([]byte, e
 }
 
 var _ webgpu.Device = (*limited)(nil)
+
+// Hardware is d without a word of that it computes on a CPU, so that a model plans what it would on a GPU.
+func Hardware(d webgpu.Device) webgpu.Device { return hardware{d} }
+
+type hardware struct{ webgpu.Device }
+
+func (d hardware) Info() webgpu.Info {
+	i := d.Device.Info()
+	i.Software = false
+	return i
+}
+
+// Lavapipe reports whether d is the Vulkan driver that computes on a CPU, and not too slowly for
+// [Hardware].
+func Lavapipe(d webgpu.Device) bool {
+	i := d.Info()
+	return i.Software && i.Kind == "vulkan"
+}
