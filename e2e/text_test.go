@@ -232,6 +232,21 @@ func TestTextOfPrograms(t *testing.T) {
 	if want := eval[string](p, "shellgamePage.state().program"); got != strings.TrimSpace(strings.Replace(want, "== ", "==", 1)) {
 		t.Errorf("the model writes %q, want %q", got, want)
 	}
+	// However little a token takes, Stop is heard while a text is written.
+	said := eval[string](p, `(async () => {
+		const v = document.querySelector(".view-text");
+		const [said, button] = [v.querySelector(".hint"), v.querySelector("button.primary")];
+		v.querySelector("input").value = 900;
+		const writing = new Promise((r) => new MutationObserver(() => { if (said.textContent.startsWith("Writing")) r(); }).observe(said, { childList: true, characterData: true, subtree: true }));
+		button.click();
+		await writing;
+		button.click();
+		while (button.textContent !== "Write") await new Promise((r) => setTimeout(r, 5));
+		return said.textContent;
+	})()`)
+	if !strings.HasSuffix(said, ", and was stopped.") {
+		t.Errorf("after Stop the view says %q", said)
+	}
 	p.quiet()
 }
 
