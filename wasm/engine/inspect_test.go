@@ -112,8 +112,9 @@ func TestInspectCancel(t *testing.T) {
 	}
 	list, _ := json.Marshal(ids)
 	send(fmt.Sprintf(`{"id":1,"type":"inspect","ids":%s,"top":3}`, list))
+	var last int64
 	select {
-	case <-told:
+	case last = <-told:
 	case <-time.After(time.Minute):
 		t.Fatal("no event")
 	}
@@ -124,7 +125,6 @@ func TestInspectCancel(t *testing.T) {
 			t.Errorf("got %q, want %q", a.Error, want)
 		}
 	}
-	var last int64
 	for len(told) > 0 {
 		last = <-told
 	}
