@@ -253,7 +253,6 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 		e.heard = time.Now()
 	}
 	defer e.endJobs()
-	breathe := breather()
 	for ctx.Err() == nil {
 		for _, reply := range e.late {
 			post(reply)
@@ -293,9 +292,6 @@ func (e *Engine) Serve(ctx context.Context, inbox <-chan []byte, post func([]byt
 			quiet = time.After(wait)
 		}
 		if busy {
-			if !e.onGPU() { // which is waited for
-				breathe() // or short plays would keep messages out to the job's end
-			}
 			continue
 		}
 		select {
